@@ -1,0 +1,2 @@
+//! `weir-agent`: the agent as a process of its own.
+fn main() {}

@@ -1,0 +1,2 @@
+//! `weir`: the command line of operators.
+fn main() {}

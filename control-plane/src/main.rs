@@ -1,0 +1,2 @@
+//! `weir-control-plane`: the control plane as a process of its own.
+fn main() {}

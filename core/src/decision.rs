@@ -1,0 +1,168 @@
+//! The answer to a request: allow or deny, with everything that explains it.
+
+use std::sync::Arc;
+
+use crate::failure::FailureMode;
+use crate::limit::Algorithm;
+use crate::name::Name;
+
+/// Why the answer is what it is. The order is that of the status table: the first that applies wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Allowed.
+    Ok,
+    /// A limit of 0 (later also deny entries and `blocked` overrides): 403.
+    Blocked,
+    /// The cost is above a capacity and can never pass: 429 without Retry-After.
+    CostExceedsCapacity,
+    /// A limit is used up: 429.
+    Limited,
+    /// A shard is away and the rule says `closed`: 503.
+    Unavailable,
+}
+
+impl Reason {
+    /// The HTTP status.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Ok => 200,
+            Self::Blocked => 403,
+            Self::CostExceedsCapacity | Self::Limited => 429,
+            Self::Unavailable => 503,
+        }
+    }
+
+    /// The name in API and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Blocked => "blocked",
+            Self::CostExceedsCapacity => "cost_exceeds_capacity",
+            Self::Limited => "limited",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// Why a decision was made without its shard (or without rules).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// No answer within the budget.
+    Timeout,
+    /// The shard answered with an error, or the connection broke.
+    Error,
+    /// The breaker is open: the shard was not asked.
+    BreakerOpen,
+    /// The queue to the shard is full.
+    Overload,
+    /// No rules have arrived yet.
+    NoRules,
+    /// There is no ring to count on (no shard configured or reachable).
+    NoShards,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Self; 6] = [Self::Timeout, Self::Error, Self::BreakerOpen, Self::Overload, Self::NoRules, Self::NoShards];
+
+    /// The name in API and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Error => "error",
+            Self::BreakerOpen => "breaker_open",
+            Self::Overload => "overload",
+            Self::NoRules => "no_rules",
+            Self::NoShards => "no_shards",
+        }
+    }
+}
+
+/// Marks a decision, or one limit of it, that was made without its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+pub struct Degraded {
+    /// What the rule does then (after escalation, if it came to that). For [`Cause::NoRules`]: `open` or `closed` by the agent's setting.
+    pub mode: FailureMode,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Where an effective limit comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The limit that the rule gives to this tier by name.
+    Tier(Name),
+    /// The rule's `"*"`.
+    AnyTier,
+}
+
+/// Whether a limit can refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitMode {
+    /// It can.
+    Enforce,
+    /// It only reports.
+    Shadow,
+}
+
+/// What one rule said about the request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitDecision {
+    /// The rule.
+    pub rule: Name,
+    /// How it counts.
+    pub algorithm: Algorithm,
+    /// The reported limit (a token bucket's capacity); `None`: unlimited.
+    pub limit: Option<u64>,
+    /// The reported window in microseconds (a token bucket's time to refill from empty).
+    pub window_us: u64,
+    /// Units left, never negative; 0 for an unlimited rule has no meaning (see `limit`).
+    pub remaining: u64,
+    /// Microseconds until nothing is consumed any more.
+    pub reset_after_us: u64,
+    /// Microseconds until the same request would pass this limit; `None`: it passed, or it never can.
+    pub retry_after_us: Option<u64>,
+    /// [`Reason::Ok`], or why this limit alone refuses (a shadow limit: would refuse).
+    pub reason: Reason,
+    /// Whether it can refuse.
+    pub mode: LimitMode,
+    /// Where the limit comes from.
+    pub source: Source,
+    /// Set if this limit was decided without its shard.
+    pub degraded: Option<Degraded>,
+    /// The shard that counted (or should have), if any.
+    pub shard: Option<Name>,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// Why; [`Reason::Ok`] if allowed.
+    pub reason: Reason,
+    /// What each rule said; empty if none matched.
+    pub limits: Vec<LimitDecision>,
+    /// Index into `limits` of the strictest one, which headers and the top of the body report; `None` if no enforced limit applies.
+    pub strictest: Option<usize>,
+    /// Set if any limit was decided without its shard: the first such.
+    pub degraded: Option<Degraded>,
+    /// The tier that was applied, `None` without rules.
+    pub tier: Option<Name>,
+    /// The revision of the domain's rules; 0 without rules.
+    pub revision: u64,
+    /// The domain.
+    pub domain: Arc<str>,
+}
+
+impl Decision {
+    /// Whether the request may pass.
+    #[must_use]
+    pub fn allowed(&self) -> bool {
+        self.reason == Reason::Ok
+    }
+}

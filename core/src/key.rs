@@ -1,0 +1,226 @@
+//! Counter keys: `{` 96-bit tag `}` + 54 bits of rule and other parts + 6 bits of format version, base64url, 28 bytes in all.
+//!
+//! Keys are keyed hashes (BLAKE3) over length-prefixed parts, each with its kind. So a client cannot move its counter onto another's by
+//! clever spelling, cannot compute collisions, and no personal data reaches Redis. All limits of one subject share the tag, so they live
+//! on one shard and in one Redis Cluster slot.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::subject::Subject;
+
+/// The length of a key in bytes.
+pub const KEY_LENGTH: usize = 28;
+/// The format of the state under a key, 0 to 63. A new format is a new key: old and new agents never read each other's state.
+pub const FORMAT_VERSION: u8 = 1;
+
+/// The secret that keys are hashed with, the same on all agents of a deployment.
+#[derive(Clone)]
+pub struct HashSecret([u8; 32]);
+
+impl HashSecret {
+    /// From 32 random bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The secret of an agent that was given none. Public, so keys are predictable: fit for a trial, warned about at start.
+    #[must_use]
+    pub fn built_in() -> Self {
+        Self(blake3::derive_key("weir built-in hash secret v1", b""))
+    }
+
+    /// The secret itself, to be sent or stored.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Names the secret without giving it away: 16 hex digits.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let hash = blake3::keyed_hash(&self.0, b"weir secret fingerprint v1");
+        hash.to_hex()[..16].to_owned()
+    }
+}
+
+impl fmt::Debug for HashSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HashSecret({})", self.fingerprint())
+    }
+}
+
+/// Where a counter lives: the key in Redis, and in the memory store.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CounterKey([u8; KEY_LENGTH]);
+
+impl CounterKey {
+    /// The key as sent to Redis.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; KEY_LENGTH] {
+        &self.0
+    }
+
+    /// The tag without braces: what the ring places.
+    #[must_use]
+    pub fn tag(&self) -> &[u8] {
+        &self.0[1..17]
+    }
+
+    /// The key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for CounterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One part of what is hashed; kinds keep equal texts of different meaning apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// What the value is: `subject`, `header:x-plan`, ...
+    pub kind: &'a str,
+    /// The value; `None` if the request has none, which is a value of its own and never "no limit".
+    pub value: Option<&'a [u8]>,
+}
+
+/// 96 bits that all counters of a subject (or all of a rule without a subject) share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tag([u8; 12]);
+
+impl Tag {
+    /// The tag of a subject in a domain.
+    #[must_use]
+    pub fn of_subject(secret: &HashSecret, domain: &str, subject: &Subject<'_>) -> Self {
+        let mut hash = Hash::new(secret, b"subject");
+        hash.part(domain.as_bytes());
+        hash.part(subject.kind.as_bytes());
+        hash.part(&subject.id);
+        Self(hash.finish())
+    }
+
+    /// The tag of a counter whose key has no subject.
+    #[must_use]
+    pub fn of_rule(secret: &HashSecret, domain: &str, rule: &str, parts: &[Part<'_>]) -> Self {
+        let mut hash = Hash::new(secret, b"rule");
+        hash.part(domain.as_bytes());
+        hash.part(rule.as_bytes());
+        hash.parts(parts);
+        Self(hash.finish())
+    }
+
+    /// A number spread evenly over 0 to 9,999: decides for which subjects a partly enforced rule refuses.
+    #[must_use]
+    pub fn per_ten_thousand(&self, rule: &str) -> u16 {
+        let hash = xxhash_rust::xxh3::xxh3_64_with_seed(&self.0, xxhash_rust::xxh3::xxh3_64(rule.as_bytes()));
+        u16::try_from(hash % 10_000).unwrap_or_default()
+    }
+}
+
+/// The key of one counter: `tag`, and what tells it from the other counters of that tag.
+#[must_use]
+pub fn counter_key(secret: &HashSecret, tag: Tag, rule: &str, parts: &[Part<'_>]) -> CounterKey {
+    let mut hash = Hash::new(secret, b"counter");
+    hash.part(rule.as_bytes());
+    hash.parts(parts);
+    let full: [u8; 8] = hash.finish();
+    // 54 bits of the hash above 6 bits of version make ten base64url characters of 6 bits each.
+    let bits = (u64::from_be_bytes(full) & !0x3FF) | (u64::from(FORMAT_VERSION) << 4);
+    let mut key = [0u8; KEY_LENGTH];
+    key[0] = b'{';
+    key[17] = b'}';
+    let mut suffix = [0u8; 11];
+    // Both lengths are fixed and fit: 12 bytes are 16 characters, 8 bytes are 11 (the last of 4 zero bits, left out).
+    let _ = URL_SAFE_NO_PAD.encode_slice(tag.0, &mut key[1..17]);
+    let _ = URL_SAFE_NO_PAD.encode_slice(bits.to_be_bytes(), &mut suffix);
+    key[18..].copy_from_slice(&suffix[..10]);
+    CounterKey(key)
+}
+
+struct Hash(blake3::Hasher);
+
+impl Hash {
+    fn new(secret: &HashSecret, purpose: &[u8]) -> Self {
+        let mut hash = Self(blake3::Hasher::new_keyed(secret.as_bytes()));
+        hash.part(purpose);
+        hash
+    }
+
+    fn part(&mut self, bytes: &[u8]) {
+        self.0.update(&(bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+
+    fn parts(&mut self, parts: &[Part<'_>]) {
+        for part in parts {
+            self.part(part.kind.as_bytes());
+            match part.value {
+                Some(value) => {
+                    self.0.update(&[1]);
+                    self.part(value);
+                }
+                None => {
+                    self.0.update(&[0]);
+                }
+            }
+        }
+    }
+
+    fn finish<const N: usize>(&self) -> [u8; N] {
+        let mut out = [0u8; N];
+        self.0.finalize_xof().fill(&mut out);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(secret: &HashSecret, user: &str, rule: &str, parts: &[Part<'_>]) -> CounterKey {
+        counter_key(secret, Tag::of_subject(secret, "default", &Subject::parse(user).unwrap()), rule, parts)
+    }
+
+    #[test]
+    fn keys_have_the_documented_shape() {
+        let secret = HashSecret::built_in();
+        let a = key(&secret, "user:1", "search", &[]);
+        assert_eq!((a.as_bytes().len(), a.as_bytes()[0], a.as_bytes()[17]), (28, b'{', b'}'));
+        assert_eq!(a.tag(), key(&secret, "user:1", "upload", &[]).tag());
+        assert_ne!(a, key(&secret, "user:1", "upload", &[]));
+        assert_ne!(a.tag(), key(&secret, "user:2", "search", &[]).tag());
+        assert_ne!(a.tag(), key(&HashSecret::new([7; 32]), "user:1", "search", &[]).tag());
+        // The last six bits are the format version, whatever the rest.
+        assert_eq!(a.as_bytes()[27], b'B');
+    }
+
+    /// BB-20: no separator inside a name or value merges two counters, and a missing value is not an empty one.
+    #[test]
+    fn bb_20_parts_cannot_be_respelled() {
+        let secret = HashSecret::built_in();
+        let part = |kind, value: &'static str| Part { kind, value: Some(value.as_bytes()) };
+        for sep in [":", "_", "|", "/", ".", "{", "}", "*", "?", " ", "\n", "\0", "%"] {
+            let joined: String = format!("a{sep}b");
+            let left = counter_key(
+                &secret,
+                Tag([0; 12]),
+                "r",
+                &[Part { kind: "header:a", value: Some(joined.as_bytes()) }, part("header:b", "c")],
+            );
+            let tail = format!("b{sep}c");
+            let right =
+                counter_key(&secret, Tag([0; 12]), "r", &[part("header:a", "a"), Part { kind: "header:b", value: Some(tail.as_bytes()) }]);
+            assert_ne!(left, right, "{sep:?}");
+        }
+        let missing = counter_key(&secret, Tag([0; 12]), "r", &[Part { kind: "header:a", value: None }]);
+        assert_ne!(missing, counter_key(&secret, Tag([0; 12]), "r", &[part("header:a", "")]));
+    }
+}

@@ -1,0 +1,70 @@
+//! How much may pass: the limit of one tier in one rule, and the algorithm that counts it.
+
+use serde::Serialize;
+
+use crate::span::Span;
+
+/// The largest limit, burst and cost: the largest whole number that a double holds exactly, less one, because Redis' Lua has only doubles.
+pub const MAX_UNITS: u64 = (1 << 53) - 1;
+/// The shortest window.
+pub const MIN_WINDOW: Span = Span::from_secs(1);
+/// The longest window: 366 days.
+pub const MAX_WINDOW: Span = Span::from_secs(366 * 86_400);
+
+/// How units are counted. The semantics are in [`crate::algorithm`] and `lua/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Default)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Algorithm {
+    /// Continuous refill of `limit/window` up to a capacity of `burst`.
+    #[default]
+    TokenBucket,
+    /// At most `limit` in every window that ends now, in 60 slots.
+    SlidingWindow,
+    /// At most `limit` in each window aligned to the epoch.
+    FixedWindow,
+}
+
+impl Algorithm {
+    /// Every algorithm, in the order in which they are documented.
+    pub const ALL: [Self; 3] = [Self::TokenBucket, Self::SlidingWindow, Self::FixedWindow];
+
+    /// The name in rules, API and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TokenBucket => "token_bucket",
+            Self::SlidingWindow => "sliding_window",
+            Self::FixedWindow => "fixed_window",
+        }
+    }
+}
+
+/// What one tier may use of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// No limit at all for this tier.
+    Unlimited,
+    /// At most `limit` units per `window`; a limit of 0 blocks.
+    Limited {
+        /// Units per window, 0 to [`MAX_UNITS`]. 0 refuses everything as `blocked`.
+        limit: u64,
+        /// The window, [`MIN_WINDOW`] to [`MAX_WINDOW`].
+        window: Span,
+        /// Capacity of a token bucket, 1 to [`MAX_UNITS`]; `limit` if absent. Only for `token_bucket`.
+        burst: Option<u64>,
+    },
+}
+
+/// A limit together with its algorithm: all that a counter store needs to know besides the key and the cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Bound {
+    /// How the units are counted.
+    pub algorithm: Algorithm,
+    /// Units per window.
+    pub limit: u64,
+    /// The most that can pass at one instant: `burst` for a token bucket, else `limit`.
+    pub capacity: u64,
+    /// The window in microseconds.
+    pub window_us: u64,
+}

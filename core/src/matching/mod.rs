@@ -1,0 +1,1 @@
+//! Which rules a request matches: paths, hosts, headers, descriptors, precedence.
