@@ -1,2 +1,3 @@
 //! `weir-control-plane`: the control plane as a process of its own.
+
 fn main() {}

@@ -1,0 +1,72 @@
+//! Secrets: read by push, sent to agents in a message of their own, and nowhere else.
+
+use sqlx::PgConnection;
+
+/// The secret that counter keys are hashed with. Made once, at first use.
+const HASH_SECRET: &str = "hash_secret";
+/// The key that page tokens are signed with.
+const PAGE_KEY: &str = "page_key";
+/// First byte of a value that is stored as it is.
+const PLAIN: u8 = 0;
+
+/// What agents need to log in to a shard.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The shard.
+    pub shard: String,
+    /// The ACL user.
+    pub username: Option<String>,
+    /// The password.
+    pub password: Option<String>,
+}
+
+/// The secret that counter keys are hashed with; the same for ever, or all counters start anew.
+///
+/// # Errors
+/// The database's.
+pub async fn hash_secret(connection: &mut PgConnection) -> Result<[u8; 32], sqlx::Error> {
+    get_or_make(connection, HASH_SECRET).await
+}
+
+/// The key that page tokens are signed with, the same in all replicas.
+///
+/// # Errors
+/// The database's.
+pub async fn page_key(connection: &mut PgConnection) -> Result<[u8; 32], sqlx::Error> {
+    get_or_make(connection, PAGE_KEY).await
+}
+
+async fn get_or_make(connection: &mut PgConnection, name: &str) -> Result<[u8; 32], sqlx::Error> {
+    let fresh = seal(&rand::random::<[u8; 32]>());
+    sqlx::query("INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING")
+        .bind(name)
+        .bind(fresh)
+        .execute(&mut *connection)
+        .await?;
+    let value: Vec<u8> = sqlx::query_scalar("SELECT value FROM secrets WHERE name = $1").bind(name).fetch_one(connection).await?;
+    unseal(&value)?.try_into().map_err(|_| sqlx::Error::Decode("a secret has the wrong length".into()))
+}
+
+/// The credentials of all shards that have some.
+///
+/// # Errors
+/// The database's.
+pub async fn credentials(connection: &mut PgConnection) -> Result<Vec<Credentials>, sqlx::Error> {
+    let rows: Vec<(String, Option<Vec<u8>>, Option<Vec<u8>>)> =
+        sqlx::query_as("SELECT shard, username, password FROM shard_credentials ORDER BY shard").fetch_all(connection).await?;
+    let text = |value: Option<Vec<u8>>| value.map(|v| unseal(&v).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())).transpose();
+    rows.into_iter()
+        .map(|(shard, username, password)| Ok(Credentials { shard, username: text(username)?, password: text(password)? }))
+        .collect()
+}
+
+fn seal(value: &[u8]) -> Vec<u8> {
+    [&[PLAIN], value].concat()
+}
+
+fn unseal(value: &[u8]) -> Result<Vec<u8>, sqlx::Error> {
+    match value.split_first() {
+        Some((&PLAIN, rest)) => Ok(rest.to_vec()),
+        _ => Err(sqlx::Error::Decode("a secret is sealed in a way that this build does not know".into())),
+    }
+}

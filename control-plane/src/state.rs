@@ -1,0 +1,49 @@
+//! What every part of the control plane shares.
+
+use std::sync::Arc;
+
+use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use weir_core::clock::Clock;
+
+use crate::auth::attempts::Attempts;
+use crate::settings::Settings;
+
+/// Handle on the shared parts; cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+/// The shared parts.
+pub struct Parts {
+    /// The database.
+    pub pool: PgPool,
+    /// The settings, as given.
+    pub settings: Settings,
+    /// The dashboard's address as people reach it, without a slash at the end.
+    pub public_url: String,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Cancelled when the control plane stops; everything long-lived watches it.
+    pub stop: CancellationToken,
+    /// Background tasks; `shutdown` waits for them.
+    pub tasks: TaskTracker,
+    /// Failed log-ins.
+    pub attempts: Attempts,
+}
+
+impl App {
+    /// Wraps the parts.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
