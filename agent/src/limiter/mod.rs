@@ -1,6 +1,10 @@
 //! From limit keys to answers: the ring finds the shard, the breaker lets the call through, the batch carries it, Lua decides; and
 //! without the shard, the rule's failure policy.
 
+pub mod memory;
+pub mod script;
+pub mod store;
+
 use std::time::Instant;
 
 use weir_core::counter::{CounterCall, CounterReply};

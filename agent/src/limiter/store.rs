@@ -1,0 +1,87 @@
+//! What a counter store is, and how it fails.
+//!
+//! Two real stores implement [`CounterStore`]: [`RedisStore`](super::script::RedisStore) (a shard) and
+//! [`MemoryStore`](super::memory::MemoryStore) (this process). One conformance suite runs over both.
+
+use std::future::Future;
+
+use weir_core::counter::{CounterCall, CounterReply};
+use weir_core::key::CounterKey;
+use weir_core::limit::Bound;
+
+/// Counts units and decides, atomically.
+pub trait CounterStore: Send + Sync {
+    /// Decides each request in order: all or nothing over its limits that are not shadow. One reply per limit, in order. The keys of one
+    /// request are distinct; requests may share keys, and each sees what the one before it wrote.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store did not answer, or not with an answer that can be believed; never a decision.
+    fn check(&self, requests: &[&[CounterCall]]) -> impl Future<Output = Result<Vec<Vec<CounterReply>>, StoreError>> + Send;
+
+    /// Gives back what requests consumed, at most once each. Returns the units that each refund really gave back: none where the counter
+    /// is gone, counts by another algorithm now, or has begun another fixed window.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store did not answer; the units may then be stranded until they would have left anyway.
+    fn refund(&self, refunds: &[Refund]) -> impl Future<Output = Result<Vec<u64>, StoreError>> + Send;
+}
+
+/// Units on their way back, because another shard refused the request that took them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refund {
+    /// The counter.
+    pub key: CounterKey,
+    /// What the units were taken under.
+    pub bound: Bound,
+    /// How many.
+    pub units: u64,
+    /// [`CounterReply::time_us`] of the consume: a fixed window that is over gets nothing back.
+    pub time_us: u64,
+}
+
+impl Refund {
+    /// Gives back what `call` took, by the store's own word in `reply`.
+    #[must_use]
+    pub const fn of(call: &CounterCall, reply: &CounterReply) -> Self {
+        Self { key: call.key, bound: call.bound, units: call.cost, time_us: reply.time_us }
+    }
+}
+
+/// Why a store gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The server answered with an error, or the connection broke.
+    #[error("{0}")]
+    Redis(#[from] redis::RedisError),
+    /// The server answered something that the script cannot have said.
+    #[error("the script's reply is unreadable: {0}")]
+    Reply(&'static str),
+}
+
+impl StoreError {
+    /// Whether the call may have counted all the same, so that sending it again could count twice. An error that the server sends before
+    /// the script's first write did not count.
+    #[must_use]
+    pub fn may_have_counted(&self) -> bool {
+        match self {
+            Self::Redis(error) => error.code().is_none_or(|code| {
+                !matches!(
+                    code,
+                    "NOSCRIPT"
+                        | "MOVED"
+                        | "ASK"
+                        | "CROSSSLOT"
+                        | "LOADING"
+                        | "CLUSTERDOWN"
+                        | "READONLY"
+                        | "TRYAGAIN"
+                        | "MASTERDOWN"
+                        | "NOAUTH"
+                        | "NOPERM"
+                        | "BUSY"
+                )
+            }),
+            Self::Reply(_) => true,
+        }
+    }
+}
