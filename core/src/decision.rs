@@ -7,7 +7,7 @@ use crate::limit::Algorithm;
 use crate::name::Name;
 
 /// Why the answer is what it is. The order is that of the status table: the first that applies wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// Allowed.
@@ -111,6 +111,43 @@ pub enum LimitMode {
     Shadow,
 }
 
+/// How a decision is counted, in metrics and analytics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It passed, and the shard counted it.
+    Allowed,
+    /// It was refused.
+    Denied,
+    /// A shadow limit would have refused it.
+    ShadowDenied,
+    /// It passed without the shard.
+    DegradedAllowed,
+    /// It was refused by the local count, without the shard.
+    DegradedDenied,
+    /// It was refused with 503, because the shard is away and the rule says `closed`.
+    Unavailable,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 6] =
+        [Self::Allowed, Self::Denied, Self::ShadowDenied, Self::DegradedAllowed, Self::DegradedDenied, Self::Unavailable];
+
+    /// The name in API and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Denied => "denied",
+            Self::ShadowDenied => "shadow_denied",
+            Self::DegradedAllowed => "degraded_allowed",
+            Self::DegradedDenied => "degraded_denied",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
 /// What one rule said about the request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitDecision {
@@ -138,6 +175,23 @@ pub struct LimitDecision {
     pub degraded: Option<Degraded>,
     /// The shard that counted (or should have), if any.
     pub shard: Option<Name>,
+}
+
+impl LimitDecision {
+    /// How this limit is counted; `None` for a limit that would have let a refused request pass: it counted nothing, so nothing is
+    /// counted for it either.
+    #[must_use]
+    pub fn outcome(&self, admitted: bool) -> Option<Outcome> {
+        match (self.mode, self.reason) {
+            (_, Reason::Ok) if !admitted => None,
+            (_, Reason::Ok) if self.degraded.is_some() => Some(Outcome::DegradedAllowed),
+            (_, Reason::Ok) => Some(Outcome::Allowed),
+            (LimitMode::Shadow, _) => Some(Outcome::ShadowDenied),
+            (LimitMode::Enforce, Reason::Unavailable) => Some(Outcome::Unavailable),
+            (LimitMode::Enforce, _) if self.degraded.is_some() => Some(Outcome::DegradedDenied),
+            (LimitMode::Enforce, _) => Some(Outcome::Denied),
+        }
+    }
 }
 
 /// The answer to a request.

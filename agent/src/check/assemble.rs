@@ -1,0 +1,133 @@
+//! From what each limit said to one decision.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use weir_core::decision::{Decision, LimitDecision, LimitMode, Reason};
+use weir_core::failure::FailureMode;
+use weir_core::limit::{Algorithm, Bound};
+use weir_core::ruleset::{Choice, Chosen, Effective, RuleSet};
+
+use crate::limiter::LimitAnswer;
+
+/// When a request that was refused with 503 may be tried again.
+const UNAVAILABLE_RETRY_US: u64 = 1_000_000;
+
+/// Whether an enforced limit can never let this request pass, so that no counter needs to be asked.
+pub(super) fn hopeless(choice: &Choice) -> bool {
+    choice.rules.iter().any(|chosen| {
+        chosen.mode == LimitMode::Enforce
+            && match &chosen.effective {
+                Effective::Unlimited => false,
+                Effective::Blocked(_) => true,
+                Effective::Counted { bound, cost, .. } => *cost > bound.capacity,
+            }
+    })
+}
+
+/// The decision, given one answer per limit that was asked, in the order of `choice`. Limits that were not asked although they could
+/// have been are left out: nothing is known of them.
+pub(super) fn assemble(set: &RuleSet, domain: Arc<str>, choice: &Choice, answers: &[LimitAnswer]) -> Decision {
+    let mut answers = answers.iter();
+    let mut limits = Vec::with_capacity(choice.rules.len());
+    for chosen in &choice.rules {
+        let mut limit = untouched(set, chosen);
+        match &chosen.effective {
+            Effective::Unlimited => {}
+            Effective::Blocked(bound) => {
+                (limit.limit, limit.window_us) = (Some(0), bound.window_us);
+                limit.reason = Reason::Blocked;
+            }
+            Effective::Counted { bound, cost, .. } if *cost > bound.capacity => {
+                report(bound, &mut limit);
+                limit.reason = Reason::CostExceedsCapacity;
+            }
+            Effective::Counted { bound, .. } => {
+                let Some(answer) = answers.next() else { continue };
+                report(bound, &mut limit);
+                counted(bound, answer, &mut limit);
+            }
+        }
+        limits.push(limit);
+    }
+    let reason = limits.iter().filter(|l| refuses(l)).map(|l| l.reason).min().unwrap_or(Reason::Ok);
+    Decision {
+        reason,
+        strictest: strictest(&limits, reason),
+        degraded: limits.iter().find_map(|l| l.degraded),
+        tier: set.tiers.get(choice.tier).cloned(),
+        revision: set.revision,
+        domain,
+        limits,
+    }
+}
+
+fn untouched(set: &RuleSet, chosen: &Chosen) -> LimitDecision {
+    LimitDecision {
+        rule: set.rules[chosen.rule].name.clone(),
+        algorithm: Algorithm::default(),
+        limit: None,
+        window_us: 0,
+        remaining: 0,
+        reset_after_us: 0,
+        retry_after_us: None,
+        reason: Reason::Ok,
+        mode: chosen.mode,
+        source: chosen.source.clone(),
+        degraded: None,
+        shard: None,
+    }
+}
+
+/// What is told of a limit: for a token bucket its capacity, and as window the time to refill it whole.
+fn report(bound: &Bound, limit: &mut LimitDecision) {
+    limit.algorithm = bound.algorithm;
+    limit.limit = Some(bound.capacity);
+    limit.window_us = match bound.algorithm {
+        Algorithm::TokenBucket if bound.limit != bound.capacity => {
+            let whole = (u128::from(bound.capacity) * u128::from(bound.window_us)).div_ceil(u128::from(bound.limit.max(1)));
+            u64::try_from(whole).unwrap_or(u64::MAX)
+        }
+        _ => bound.window_us,
+    };
+}
+
+fn counted(bound: &Bound, answer: &LimitAnswer, limit: &mut LimitDecision) {
+    limit.shard.clone_from(&answer.shard);
+    limit.degraded = answer.degraded;
+    let reply = &answer.reply;
+    match answer.degraded.map(|d| d.mode) {
+        // Nothing is known of the counter: it is told as untouched, so that it is never the strictest of several.
+        Some(FailureMode::Open) => limit.remaining = bound.capacity,
+        Some(FailureMode::Closed) => (limit.reason, limit.retry_after_us) = (Reason::Unavailable, Some(UNAVAILABLE_RETRY_US)),
+        Some(FailureMode::Local) | None => {
+            (limit.remaining, limit.reset_after_us) = (reply.remaining.min(bound.capacity), reply.reset_after_us);
+            if !reply.allowed {
+                limit.retry_after_us = reply.retry_after_us;
+                limit.reason = if reply.retry_after_us.is_some() { Reason::Limited } else { Reason::CostExceedsCapacity };
+            }
+        }
+    }
+}
+
+fn refuses(limit: &LimitDecision) -> bool {
+    limit.mode == LimitMode::Enforce && limit.reason != Reason::Ok
+}
+
+/// The limit that headers and the top of the body report. On refusal one that gives the decision's reason, with the longest
+/// retry-after, so that waiting it passes all of its kind; else the one with the least left of its limit.
+fn strictest(limits: &[LimitDecision], reason: Reason) -> Option<usize> {
+    let enforced = limits.iter().enumerate().filter(|(_, l)| l.mode == LimitMode::Enforce);
+    if reason == Reason::Ok {
+        return enforced.filter(|(_, l)| l.limit.is_some()).min_by(|(_, a), (_, b)| left(a, b)).map(|(index, _)| index);
+    }
+    let wait = |l: &LimitDecision| l.retry_after_us.unwrap_or(u64::MAX);
+    // `min_by_key` takes the first of equals, `max_by_key` the last: the first rule named is the better explanation.
+    enforced.filter(|(_, l)| l.reason == reason).min_by_key(|(_, l)| u64::MAX - wait(l)).map(|(index, _)| index)
+}
+
+/// Compares remaining/limit without dividing.
+fn left(a: &LimitDecision, b: &LimitDecision) -> Ordering {
+    let share = |x: &LimitDecision, y: &LimitDecision| u128::from(x.remaining) * u128::from(y.limit.unwrap_or_default());
+    share(a, b).cmp(&share(b, a))
+}
