@@ -1,0 +1,100 @@
+/** What happened to requests: series, totals and the subjects that were refused most. */
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { CALM_MILLIS, LIVE_MILLIS } from "../app/query";
+import { iso, type Range, type Window, windowOf } from "../overview/range";
+import { api, bodyOf } from "./client";
+import type { Revision, Summary, TimeSeries, TopSubject } from "./model";
+
+export type Grouping = "outcome" | "rule" | "tier";
+
+export interface Filter {
+  rule?: string | undefined;
+  tier?: string | undefined;
+}
+
+/** Everything that the overview shows of one range, asked for the same ends, so that chart, totals and table agree. */
+export interface TrafficReport {
+  window: Window;
+  series: TimeSeries;
+  summary: Summary;
+  subjects: TopSubject[];
+  /** Whether the subjects' counts are estimated. */
+  sampled: boolean;
+  revisions: Revision[];
+}
+
+const TOP_SUBJECTS = 50;
+
+export function useTraffic(domain: string, range: Range, grouping: Grouping, filter: Filter, live: boolean) {
+  return useQuery({
+    queryKey: ["traffic", domain, range, grouping, filter],
+    queryFn: () => trafficOf(domain, windowOf(range, Date.now()), grouping, filter),
+    // While a new range is on its way the old one stays, marked; nothing flickers.
+    placeholderData: keepPreviousData,
+    refetchInterval: live ? LIVE_MILLIS : false,
+    refetchOnWindowFocus: live,
+  });
+}
+
+async function trafficOf(domain: string, window: Window, grouping: Grouping, filter: Filter): Promise<TrafficReport> {
+  const ends = { domain, from: iso(window.from), to: iso(window.to) };
+  const group = { step: window.step, group_by: grouping, ...given("rule", filter.rule), ...given("tier", filter.tier) };
+  const [series, summary, top, revisions] = await Promise.all([
+    bodyOf(api.GET("/v1/analytics/timeseries", { params: { query: { ...ends, ...group } } })),
+    bodyOf(api.GET("/v1/analytics/summary", { params: { query: ends } })),
+    bodyOf(api.GET("/v1/analytics/top-subjects", { params: { query: { ...ends, limit: TOP_SUBJECTS } } })),
+    bodyOf(api.GET("/v1/revisions", { params: { query: { domain, page_size: 100 } } })),
+  ]);
+  const { rule, tier } = filter;
+  const subjects = top.items.filter((s) => (!rule || s.rules.includes(rule)) && (!tier || s.tier === tier));
+  const inside = revisions.items.filter(({ created_at }) => {
+    const second = Date.parse(created_at) / 1_000;
+    return second >= window.from && second <= window.to;
+  });
+  return { window, series, summary, subjects, sampled: top.sampled === true, revisions: inside };
+}
+
+/** Requests and denials of the last 24 hours by rule. */
+export function useRuleTraffic(domain: string) {
+  return useQuery({
+    queryKey: ["rule-traffic", domain],
+    queryFn: async () => {
+      const { from, to } = windowOf({ preset: "24h" }, Date.now());
+      const query = { domain, from: iso(from), to: iso(to), step: 3_600, group_by: "rule" };
+      return byRule(await bodyOf(api.GET("/v1/analytics/timeseries", { params: { query } })));
+    },
+    refetchInterval: 6 * CALM_MILLIS,
+    placeholderData: keepPreviousData,
+  });
+}
+
+function byRule({ series }: TimeSeries): Map<string, { hits: number; denied: number }> {
+  const rules = new Map<string, { hits: number; denied: number }>();
+  for (const { key, requests } of series) {
+    if (!key.rule) continue;
+    const total = rules.get(key.rule) ?? { hits: 0, denied: 0 };
+    const sum = requests.reduce((a, b) => a + b, 0);
+    total.hits += sum;
+    if (key.outcome === "denied" || key.outcome === "degraded_denied") total.denied += sum;
+    rules.set(key.rule, total);
+  }
+  return rules;
+}
+
+function given(name: string, value: string | undefined): Record<string, string> {
+  return value === undefined ? {} : { [name]: value };
+}
+
+const RECENT_DENIALS = 20;
+
+/** The latest refusals of one subject that were kept whole. */
+export function useDenials(domain: string, subject: string, { from, to }: Window) {
+  return useQuery({
+    queryKey: ["denials", domain, subject, from, to],
+    queryFn: () => {
+      const query = { domain, subject, from: iso(from), to: iso(to), page_size: RECENT_DENIALS };
+      return bodyOf(api.GET("/v1/denials", { params: { query } }));
+    },
+    placeholderData: keepPreviousData,
+  });
+}

@@ -1,0 +1,116 @@
+import { Button, Group, Select, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import { useAudit } from "../api/audit";
+import type { AuditEntry } from "../api/model";
+import { useDomain } from "../app/domain";
+import { at, zone } from "../format/time";
+import { type Column, DataTable } from "../ui/data-table";
+import { Page, Panel } from "../ui/page";
+import { Empty, Loaded } from "../ui/state";
+import { differences } from "./diff";
+import classes from "./page.module.css";
+
+const KINDS = ["rule", "tier", "domain", "shard", "token", "alert", "agent", "session"];
+const WAIT_MILLIS = 300;
+
+export default function AuditPage() {
+  const domain = useDomain();
+  const { kind, name } = useSearch({ from: "/shell/audit" });
+  const navigate = useNavigate();
+  const audit = useAudit(domain, { kind, name });
+  const all = audit.data?.pages.flatMap((page) => page.items);
+  const [typed, setTyped] = useState(name ?? "");
+  const change = (part: { kind?: string | undefined; name?: string | undefined }) =>
+    void navigate({ to: "/audit", search: (old) => ({ ...old, ...part }), replace: true });
+  const changeName = useDebouncedCallback(
+    (text: string) => change({ name: text === "" ? undefined : text }),
+    WAIT_MILLIS,
+  );
+  return (
+    <Page title="Audit" lead={`Every change and who made it. Times in ${zone()}.`}>
+      <Panel flush>
+        <Group gap="xs" className={classes.filter}>
+          <Select
+            size="xs"
+            w={150}
+            aria-label="Kind"
+            placeholder="All kinds"
+            data={kind === undefined || KINDS.includes(kind) ? KINDS : [kind, ...KINDS]}
+            value={kind ?? null}
+            onChange={(value) => change({ kind: value ?? undefined })}
+            clearable
+            clearButtonProps={{ "aria-label": "All kinds" }}
+          />
+          <TextInput
+            size="xs"
+            aria-label="Name"
+            placeholder="Exact name…"
+            value={typed}
+            onChange={(event) => {
+              setTyped(event.currentTarget.value);
+              changeName(event.currentTarget.value.trim());
+            }}
+          />
+        </Group>
+        <Loaded query={{ ...audit, data: all }}>
+          {(list) =>
+            list.length === 0 ? (
+              <Empty icon="audit" title={kind || name ? "Nothing matches this filter" : "Nothing was changed yet"} />
+            ) : (
+              <DataTable
+                label="Changes"
+                columns={COLUMNS}
+                rows={list}
+                rowKey={(entry) => String(entry.id)}
+                pageSize={100}
+                detail={(entry) => <Detail entry={entry} />}
+              />
+            )
+          }
+        </Loaded>
+      </Panel>
+      {audit.hasNextPage && (
+        <Button variant="default" loading={audit.isFetchingNextPage} onClick={() => void audit.fetchNextPage()}>
+          Show older ones
+        </Button>
+      )}
+    </Page>
+  );
+}
+
+const COLUMNS: Column<AuditEntry>[] = [
+  {
+    key: "what",
+    header: "Change",
+    main: true,
+    cell: (entry) => (
+      <>
+        {entry.action} {entry.kind} <bdi className={classes.name}>{entry.name}</bdi>
+      </>
+    ),
+  },
+  { key: "author", header: "By", cell: (entry) => <bdi>{entry.author}</bdi> },
+  { key: "revision", header: "Revision", numeric: true, cell: (entry) => entry.revision ?? "–" },
+  { key: "at", header: "When", cell: (entry) => <span className="number">{at(entry.at)}</span> },
+];
+
+function Detail({ entry }: { entry: AuditEntry }) {
+  const changed = differences(entry.before, entry.after);
+  if (changed.length === 0) return <p className={classes.soft}>No field differs.</p>;
+  return (
+    <table className={classes.diff} aria-label="Changed fields">
+      <tbody>
+        {changed.map(({ path, before, after }) => (
+          <tr key={path}>
+            <th scope="row">{path || "value"}</th>
+            <td>
+              {before !== undefined && <del>{before}</del>} {after !== undefined && <ins>{after}</ins>}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

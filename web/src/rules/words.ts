@@ -1,0 +1,87 @@
+/** A rule in words, so that an editor can read back what was set. */
+import type { Algorithm, FailureMode, Limit, Rule } from "../api/model";
+import { count } from "../format/number";
+import { perSpan, spanWords } from "../format/span";
+
+export const ALGORITHM_WORDS: Record<Algorithm, string> = {
+  token_bucket: "Token bucket",
+  sliding_window: "Sliding window",
+  fixed_window: "Fixed window",
+};
+
+export const ALGORITHM_HELP: Record<Algorithm, string> = {
+  token_bucket: "Refills evenly up to a burst. Smooth, and forgiving after a pause.",
+  sliding_window: "Never more than the limit in any window that ends now.",
+  fixed_window: "Starts again from nothing at each window’s edge, like a quota.",
+};
+
+export const FAILURE_WORDS: Record<FailureMode, string> = {
+  local: "Count locally",
+  open: "Let through",
+  closed: "Refuse with 503",
+};
+
+/** `100 per minute`, `100 per minute, burst 200`, `blocked`, `unlimited`. */
+export function limitWords(limit: Limit): string {
+  if (limit.unlimited) return "unlimited";
+  if (limit.limit === 0) return "blocked";
+  const base = `${typeof limit.limit === "number" ? count(limit.limit) : "?"} per ${perSpan(limit.window ?? "?")}`;
+  return typeof limit.burst === "number" && limit.burst !== limit.limit ? `${base}, burst ${count(limit.burst)}` : base;
+}
+
+/** `GET /api/search on *.example.com`, `every request`. */
+export function matchWords(rule: Pick<Rule, "match">): string {
+  const match = rule.match ?? {};
+  const methods = match.methods ?? [];
+  const path = match.path === undefined || match.path === "/**" ? "" : match.path;
+  const parts = [methods.join(", "), path].filter((part) => part !== "");
+  const target = parts.length === 0 ? "every request" : path === "" ? `${parts[0]} requests` : parts.join(" ");
+  const hosts = match.hosts?.length ? ` on ${match.hosts.join(", ")}` : "";
+  const headers = match.headers?.length ? ` with ${match.headers.map((h) => h.name).join(", ")}` : "";
+  const descriptors = match.descriptors?.length
+    ? ` described by ${match.descriptors.map((d) => d.key).join(", ")}`
+    : "";
+  return `${target}${hosts}${headers}${descriptors}`;
+}
+
+/** What is counted apart: `each subject and route`, `all requests together`. */
+export function keyWords(key: readonly string[]): string {
+  if (key.length === 0) return "all requests together";
+  return `each ${key.map(keyPartWords).join(" and ")}`;
+}
+
+export function keyPartWords(part: string): string {
+  const [kind, name] = part.split(/:(.*)/s);
+  if (name === undefined) return kind === "ip" ? "client address" : (kind ?? part);
+  return `${kind === "param" ? "path parameter" : kind} “${name}”`;
+}
+
+/** The whole rule in one or two sentences. */
+export function ruleWords(rule: Rule): string[] {
+  const limits = Object.entries(rule.limits).map(([tier, limit]) => {
+    const who = tier === "*" ? (Object.keys(rule.limits).length === 1 ? "everyone" : "everyone else") : tier;
+    return `${who}: ${limitWords(limit)}`;
+  });
+  const sentences = [
+    `For ${matchWords(rule)}, ${keyWords(rule.key ?? [])} ${rule.key?.length ? "has its own counter" : "share one counter"}.`,
+  ];
+  sentences.push(limits.length === 0 ? "No limits yet." : `Limits: ${limits.join("; ")}.`);
+  sentences.push(modeWords(rule));
+  const failure = rule.on_failure;
+  if (failure) {
+    const then = failure.escalate?.to
+      ? `, and after ${spanWords(failure.escalate.after ?? "?")}: ${FAILURE_WORDS[failure.escalate.to].toLowerCase()}`
+      : "";
+    sentences.push(`While its shard is away: ${FAILURE_WORDS[failure.mode].toLowerCase()}${then}.`);
+  }
+  return sentences;
+}
+
+function modeWords(rule: Rule): string {
+  if (rule.mode === "off") return "It is off: requests do not meet it.";
+  if (rule.mode === "shadow") return "It only reports what it would refuse.";
+  const percent = rule.enforce_percent;
+  if (typeof percent === "number" && percent < 100)
+    return `It refuses for ${percent} % of subjects and only reports for the rest.`;
+  return "It refuses what is over the limit.";
+}
