@@ -1,16 +1,33 @@
 //! From limit keys to answers: the ring finds the shard, the breaker lets the call through, the batch carries it, Lua decides; and
 //! without the shard, the rule's failure policy.
+//!
+//! [`Limiter::decide`] is the whole journey. Per shard: [`batch`] is what waits, [`session`] the task that owns the connection, [`call`]
+//! one round trip, [`breaker`] when there is one at all. [`settle`] makes one answer of what came back, with [`fallback`] for what did not.
 
 pub mod address;
+mod agents;
+mod batch;
 pub mod breaker;
+mod call;
+mod connection;
+mod fallback;
 pub mod memory;
+mod metrics;
+mod ring;
 pub mod script;
-pub mod settings;
+mod seen;
+mod session;
+mod settings;
+mod settle;
+mod shard;
+mod shards;
 pub mod store;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use weir_core::clock::Clock;
 use weir_core::counter::{CounterCall, CounterReply};
@@ -19,7 +36,17 @@ use weir_core::failure::FailurePolicy;
 use weir_core::name::Name;
 
 use self::breaker::BreakerState;
-pub use self::settings::{CountOn, LimiterSettings, RingConfig, ShardConfig};
+use self::fallback::Fallback;
+use self::memory::MemoryStore;
+use self::metrics::LimiterMetrics;
+pub use self::settings::{CountOn, LimiterSettings, MAX_WEIGHT, RingConfig, ShardConfig};
+use self::settle::{Heard, Settlement};
+use self::shards::Shards;
+
+/// Timers are coarse: the wait for a shard ends this much before the deadline, or by a share of the budget where that is less.
+const RESERVE: Duration = Duration::from_micros(1_500);
+/// The most of a budget that is kept in reserve, in tenths.
+const RESERVE_TENTHS: u32 = 3;
 
 /// One limit of a request, with what to do if its shard is away.
 #[derive(Debug, Clone)]
@@ -57,56 +84,143 @@ pub struct ShardStatus {
 }
 
 /// Decides requests on the shards of the ring (or in this process).
-#[derive(Debug)]
-pub struct Limiter {}
+pub struct Limiter {
+    settings: LimiterSettings,
+    shards: ArcSwap<Shards>,
+    /// One ring change at a time.
+    changing: Mutex<()>,
+    memory: Arc<MemoryStore>,
+    fallback: Fallback,
+    metrics: LimiterMetrics,
+}
 
 impl Limiter {
-    /// A limiter without shards; needs a running tokio runtime once it gets some.
+    /// A limiter without shards.
     #[must_use]
-    pub fn new(_settings: LimiterSettings, _clock: Arc<dyn Clock>) -> Self {
-        todo!()
+    pub fn new(settings: LimiterSettings, clock: Arc<dyn Clock>) -> Self {
+        let memory = Arc::new(MemoryStore::new(settings.memory_counters, clock.clone()));
+        Self {
+            shards: ArcSwap::from_pointee(Shards::none(Instant::now())),
+            changing: Mutex::new(()),
+            fallback: Fallback::new(memory.clone(), settings.agents, clock),
+            memory,
+            metrics: LimiterMetrics::default(),
+            settings,
+        }
     }
 
-    /// Takes this ring from now on. Shards that stay as they are keep their connections.
-    pub fn set_ring(&self, _ring: RingConfig) {
-        todo!()
+    /// Takes this ring from now on; to be called within a tokio runtime, which runs the connections. Shards that are reached as before
+    /// keep their connections, and those that left have a moment to answer what is on its way.
+    pub fn set_ring(&self, ring: RingConfig) {
+        let _changing = self.changing.lock();
+        let old = self.shards.load_full();
+        let new = old.replaced_by(ring, &self.settings, &self.metrics);
+        self.shards.store(Arc::new(new));
+        let new = self.shards.load();
+        for shard in old.without(&new) {
+            shard.stop.cancel();
+            if !new.has(shard.name()) {
+                self.metrics.forget(shard.name());
+            }
+        }
     }
 
     /// The version of the ring in use.
     #[must_use]
     pub fn ring_version(&self) -> u64 {
-        todo!()
+        self.shards.load().version
     }
 
     /// How many agents share each limit now. A lower count is believed only after a while.
-    pub fn set_live_agents(&self, _agents: u32) {
-        todo!()
+    pub fn set_live_agents(&self, agents: u32) {
+        self.fallback.set_live_agents(agents);
     }
 
     /// Adds the limiter's metrics to `registry`.
-    pub fn register(&self, _registry: &mut Registry) {
-        todo!()
+    pub fn register(&self, registry: &mut Registry) {
+        self.metrics.register(registry);
     }
 
     /// Waits until every shard of the ring has been reached or has failed once, so that first checks need not wait for connections.
     pub async fn settled(&self) {
-        todo!()
+        for shard in &self.shards.load_full().list {
+            shard.settled().await;
+        }
     }
 
     /// How each shard is doing, in the order of their names.
     #[must_use]
     pub fn shards(&self) -> Vec<ShardStatus> {
-        todo!()
+        self.shards.load().list.iter().map(|shard| shard.status()).collect()
     }
 
-    /// Closes all connections. Checks after this are degraded.
+    /// Closes all connections, once what is on its way has had a moment to arrive. Checks after this are degraded.
     pub async fn shutdown(&self) {
-        todo!()
+        let shards = self.shards.load_full();
+        for shard in &shards.list {
+            shard.stop.cancel();
+        }
+        for shard in &shards.list {
+            shard.closed().await;
+        }
     }
 
     /// Decides all limits of one request: all or nothing for those that can refuse. One answer per query, in order, by `deadline` at
     /// the latest.
-    pub async fn decide(&self, _queries: &[LimitQuery], _deadline: Instant) -> Vec<LimitAnswer> {
-        todo!()
+    ///
+    /// All shards are asked at once, each with one call that may carry other requests too. Dropping the future takes back what has not
+    /// been sent.
+    pub async fn decide(&self, queries: &[LimitQuery], deadline: Instant) -> Vec<LimitAnswer> {
+        if self.settings.count_on == CountOn::Memory {
+            return self.decide_in_memory(queries);
+        }
+        let now = Instant::now();
+        let asked = self.shards.load().ask(queries, wait_until(now, deadline));
+        let mut heard = Vec::with_capacity(asked.len().max(1));
+        for question in asked {
+            heard.push(question.hear().await);
+        }
+        if heard.is_empty() && !queries.is_empty() {
+            heard.push(Heard::nowhere(queries.len(), self.shards.load().since, now));
+        }
+        Settlement::of(queries, &heard, &self.fallback)
+    }
+
+    fn decide_in_memory(&self, queries: &[LimitQuery]) -> Vec<LimitAnswer> {
+        let calls: Vec<CounterCall> = queries.iter().map(|query| query.call.clone()).collect();
+        let replies = self.memory.check_now(&[&calls]).pop().unwrap_or_default();
+        replies.into_iter().map(|reply| LimitAnswer { reply, degraded: None, shard: None }).collect()
+    }
+}
+
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        for shard in &self.shards.load().list {
+            shard.stop.cancel();
+        }
+    }
+}
+
+impl std::fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Limiter").field("settings", &self.settings).field("shards", &self.shards()).finish_non_exhaustive()
+    }
+}
+
+/// When a check stops waiting for its shards, so that it can still answer by its deadline.
+fn wait_until(now: Instant, deadline: Instant) -> Instant {
+    let budget = deadline.saturating_duration_since(now);
+    deadline.checked_sub(RESERVE.min(budget * RESERVE_TENTHS / 10)).unwrap_or(deadline)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reserve_is_kept_of_the_budget() {
+        let now = Instant::now();
+        let waits = |budget: u64| wait_until(now, now + Duration::from_micros(budget)).duration_since(now).as_micros();
+        assert_eq!([waits(5_000), waits(50_000), waits(1_000), waits(0)], [3_500, 48_500, 700, 0]);
     }
 }

@@ -32,6 +32,8 @@ pub struct LimiterSettings {
     pub probe_timeout: Duration,
     /// Agents that share a limit, until the control plane tells (default 1).
     pub agents: u32,
+    /// The most counters held in this process (default 500,000), whether counted here or while a shard is away.
+    pub memory_counters: usize,
 }
 
 impl Default for LimiterSettings {
@@ -43,6 +45,7 @@ impl Default for LimiterSettings {
             call_timeout: Duration::from_secs(2),
             probe_timeout: Duration::from_millis(100),
             agents: 1,
+            memory_counters: 500_000,
         }
     }
 }

@@ -1,0 +1,189 @@
+//! Natural batching: requests that arrive while calls are in flight wait here, and leave together as one call.
+//!
+//! Nothing waits for company: whoever finds a free call goes at once. What waits is bounded, and what has waited past its deadline is
+//! never sent, so it never counts.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+use weir_core::counter::{CounterCall, CounterReply};
+use weir_core::decision::Cause;
+
+use super::store::Refund;
+
+/// The most requests in one call.
+pub(super) const MAX_REQUESTS: usize = 32;
+/// The most counters in one call, but for a single request, which may have all 64 of its own.
+pub(super) const MAX_COUNTERS: usize = 64;
+/// The most requests that wait for one shard.
+pub(super) const MAX_WAITING: usize = 1024;
+/// The most refunds that wait for one shard; further ones are lost, which strands their units until they would have left anyway.
+const MAX_REFUNDS: usize = 4096;
+
+/// What the shard said about one request, or why it said nothing.
+pub(super) type Answer = Result<Vec<CounterReply>, Cause>;
+
+/// One request on its way to a shard.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) calls: Vec<CounterCall>,
+    /// When its caller stops waiting.
+    pub(super) deadline: Instant,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
+
+impl Waiting {
+    /// Whether somebody still wants the answer.
+    pub(super) fn is_wanted(&self, now: Instant) -> bool {
+        self.deadline > now && !self.answer.is_closed()
+    }
+}
+
+/// What waits for one shard.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    requests: Mutex<VecDeque<Waiting>>,
+    refunds: Mutex<VecDeque<Refund>>,
+    arrival: Notify,
+}
+
+impl Queue {
+    /// Adds a request; false if too many wait.
+    pub(super) fn push(&self, request: Waiting, now: Instant) -> bool {
+        let mut requests = self.requests.lock();
+        if requests.len() >= MAX_WAITING {
+            requests.retain(|waiting| waiting.is_wanted(now));
+            if requests.len() >= MAX_WAITING {
+                return false;
+            }
+        }
+        requests.push_back(request);
+        drop(requests);
+        self.arrival.notify_one();
+        true
+    }
+
+    /// Adds refunds; returns how many had no room.
+    pub(super) fn push_refunds(&self, mut new: Vec<Refund>) -> usize {
+        let mut refunds = self.refunds.lock();
+        let room = MAX_REFUNDS.saturating_sub(refunds.len()).min(new.len());
+        let lost = new.len() - room;
+        refunds.extend(new.drain(..room));
+        drop(refunds);
+        self.arrival.notify_one();
+        lost
+    }
+
+    /// Resolves once something may have arrived.
+    pub(super) async fn arrival(&self) {
+        self.arrival.notified().await;
+    }
+
+    /// The next requests that fit into one call; what nobody wants any more is dropped.
+    pub(super) fn take(&self, now: Instant) -> Vec<Waiting> {
+        let mut requests = self.requests.lock();
+        let mut batch: Vec<Waiting> = Vec::with_capacity(requests.len().min(MAX_REQUESTS));
+        let mut counters = 0;
+        while let Some(next) = requests.front() {
+            if !next.is_wanted(now) {
+                requests.pop_front();
+                continue;
+            }
+            counters += next.calls.len();
+            if !batch.is_empty() && (counters > MAX_COUNTERS || batch.len() == MAX_REQUESTS) {
+                break;
+            }
+            batch.extend(requests.pop_front());
+        }
+        batch
+    }
+
+    /// The next refunds that fit into one call.
+    pub(super) fn take_refunds(&self) -> Vec<Refund> {
+        let mut refunds = self.refunds.lock();
+        let count = refunds.len().min(MAX_COUNTERS);
+        refunds.drain(..count).collect()
+    }
+
+    /// Requests that wait.
+    pub(super) fn len(&self) -> usize {
+        self.requests.lock().len()
+    }
+
+    /// Tells everybody who waits that there will be no answer. Refunds are lost too; their count is returned.
+    pub(super) fn give_up(&self, cause: Cause) -> usize {
+        for waiting in std::mem::take(&mut *self.requests.lock()) {
+            // Nobody listens any more: fine.
+            let _ = waiting.answer.send(Err(cause));
+        }
+        std::mem::take(&mut *self.refunds.lock()).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use weir_core::key::{HashSecret, Tag, counter_key};
+    use weir_core::limit::{Algorithm, Bound};
+
+    fn call() -> CounterCall {
+        let key = counter_key(&HashSecret::built_in(), Tag::of_rule(&HashSecret::built_in(), "d", "r", &[]), "r", &[]);
+        let bound = Bound { algorithm: Algorithm::TokenBucket, limit: 1, capacity: 1, window_us: 1_000_000 };
+        CounterCall { key, bound, cost: 1, shadow: false }
+    }
+
+    fn push(queue: &Queue, limits: usize, deadline: Instant) -> Option<oneshot::Receiver<Answer>> {
+        let (answer, receiver) = oneshot::channel();
+        queue.push(Waiting { calls: vec![call(); limits], deadline, answer }, Instant::now()).then_some(receiver)
+    }
+
+    #[test]
+    fn a_call_takes_at_most_32_requests_and_64_counters() {
+        let (queue, later) = (Queue::default(), Instant::now() + Duration::from_secs(60));
+        let mut receivers: Vec<_> = (0..40).map(|_| push(&queue, 1, later).unwrap()).collect();
+        receivers.extend((0..2).map(|_| push(&queue, 57, later).unwrap()));
+        receivers.push(push(&queue, 64, later).unwrap());
+        let sizes: Vec<usize> = std::iter::repeat_with(|| queue.take(Instant::now()).len()).take_while(|n| *n > 0).collect();
+        assert_eq!(sizes, [32, 8, 1, 1, 1]);
+    }
+
+    #[test]
+    fn what_nobody_wants_is_never_sent() {
+        let (queue, now) = (Queue::default(), Instant::now());
+        let late = push(&queue, 1, now);
+        let gone = push(&queue, 1, now + Duration::from_secs(60));
+        drop(gone);
+        let kept = push(&queue, 2, now + Duration::from_secs(60));
+        let batch = queue.take(now);
+        assert_eq!(batch.iter().map(|w| w.calls.len()).collect::<Vec<_>>(), [2]);
+        assert!(late.unwrap().try_recv().is_err());
+        drop(kept);
+    }
+
+    #[test]
+    fn the_queue_is_bounded_and_makes_room_by_itself() {
+        let (queue, now) = (Queue::default(), Instant::now());
+        let later = now + Duration::from_secs(60);
+        let mut receivers: Vec<_> = (0..MAX_WAITING).map(|_| push(&queue, 1, later).unwrap()).collect();
+        assert!(push(&queue, 1, later).is_none());
+        receivers.pop();
+        assert!(push(&queue, 1, later).is_some());
+        assert_eq!(queue.give_up(Cause::Error), 0);
+        assert!(receivers.iter_mut().all(|r| r.try_recv() == Ok(Err(Cause::Error))));
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn refunds_are_bounded() {
+        let queue = Queue::default();
+        let refund = Refund { key: call().key, bound: call().bound, units: 1, time_us: 0 };
+        assert_eq!(queue.push_refunds(vec![refund.clone(); MAX_REFUNDS]), 0);
+        assert_eq!(queue.push_refunds(vec![refund; 3]), 3);
+        assert_eq!(queue.take_refunds().len(), MAX_COUNTERS);
+        assert_eq!(queue.give_up(Cause::Error), MAX_REFUNDS - MAX_COUNTERS);
+    }
+}

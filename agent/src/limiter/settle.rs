@@ -1,0 +1,138 @@
+//! From what the shards said, or did not say, to one answer per limit: all or nothing over all of them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_core::counter::CounterReply;
+use weir_core::decision::{Cause, Degraded};
+use weir_core::failure::FailureMode;
+
+use super::batch::Answer;
+use super::fallback::{self, Fallback, LocalCall};
+use super::shard::Shard;
+use super::store::Refund;
+use super::{LimitAnswer, LimitQuery};
+
+/// What one shard said about the limits that it counts.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) shard: Option<Arc<Shard>>,
+    /// Positions in the request's queries.
+    pub(super) members: Vec<usize>,
+    pub(super) answer: Answer,
+    /// How long the shard has been away.
+    pub(super) away: Duration,
+}
+
+impl Heard {
+    /// Nothing, because there is no shard.
+    pub(super) fn nowhere(queries: usize, since: Instant, now: Instant) -> Self {
+        let away = now.saturating_duration_since(since);
+        Self { shard: None, members: (0..queries).collect(), answer: Err(Cause::NoShards), away }
+    }
+}
+
+/// The answers to one request, and what has been taken where on its behalf.
+pub(super) struct Settlement<'a> {
+    queries: &'a [LimitQuery],
+    fallback: &'a Fallback,
+    answers: Vec<LimitAnswer>,
+}
+
+impl<'a> Settlement<'a> {
+    /// Answers each of `queries` from what was heard. If the request is refused, whatever was taken for it goes back: to the shards
+    /// without waiting, and at most once.
+    pub(super) fn of(queries: &'a [LimitQuery], heard: &[Heard], fallback: &'a Fallback) -> Vec<LimitAnswer> {
+        let nothing = LimitAnswer { reply: without_count(false, 0), degraded: None, shard: None };
+        let mut settlement = Self { queries, fallback, answers: vec![nothing; queries.len()] };
+        for group in heard {
+            settlement.hear(group);
+        }
+        let local = settlement.decide_locally();
+        if settlement.is_refused() {
+            settlement.give_back(heard, &local);
+        }
+        settlement.answers
+    }
+
+    fn hear(&mut self, group: &Heard) {
+        let shard = group.shard.as_ref().map(|shard| shard.name().clone());
+        for (position, member) in group.members.iter().enumerate() {
+            let (query, answer) = (&self.queries[*member], &mut self.answers[*member]);
+            answer.shard.clone_from(&shard);
+            match &group.answer {
+                Ok(replies) => {
+                    // A shard gives one reply per limit; `script::decode` has seen to it.
+                    let Some(reply) = replies.get(position) else { continue };
+                    answer.reply = *reply;
+                    self.fallback.note(&query.call.key, reply.remaining);
+                }
+                Err(cause) => {
+                    let mode = fallback::mode(&query.on_failure, group.away);
+                    answer.degraded = Some(Degraded { mode, cause: *cause });
+                    answer.reply = without_count(mode == FailureMode::Open, query.call.bound.capacity);
+                }
+            }
+        }
+    }
+
+    /// Decides the limits of mode `local`; returns what would give their units back.
+    fn decide_locally(&mut self) -> Vec<(usize, Refund)> {
+        let is_local = |answer: &LimitAnswer| answer.degraded.is_some_and(|degraded| degraded.mode == FailureMode::Local);
+        let members: Vec<usize> = (0..self.answers.len()).filter(|member| is_local(&self.answers[*member])).collect();
+        let queries = members.iter().map(|member| &self.queries[*member]);
+        let calls: Vec<_> = queries.map(|query| LocalCall { call: &query.call, generosity: query.on_failure.generosity }).collect();
+        let mut refunds = Vec::with_capacity(members.len());
+        for (member, (reply, refund)) in members.into_iter().zip(self.fallback.decide(&calls)) {
+            self.answers[member].reply = reply;
+            refunds.push((member, refund));
+        }
+        refunds
+    }
+
+    fn refuses(&self, member: usize) -> bool {
+        !self.queries[member].call.shadow && !self.answers[member].reply.allowed
+    }
+
+    fn is_refused(&self) -> bool {
+        (0..self.answers.len()).any(|member| self.refuses(member))
+    }
+
+    fn give_back(&mut self, heard: &[Heard], local: &[(usize, Refund)]) {
+        for group in heard {
+            if let (Some(shard), Ok(_)) = (&group.shard, &group.answer) {
+                let refunds = self.taken(&group.members);
+                if !refunds.is_empty() {
+                    shard.refund(refunds);
+                }
+            }
+        }
+        let members: Vec<usize> = local.iter().map(|(member, _)| *member).collect();
+        if !self.taken(&members).is_empty() {
+            let taken = local.iter().filter(|(member, _)| self.queries[*member].call.cost > 0 && self.answers[*member].reply.allowed);
+            self.fallback.refund(&taken.map(|(_, refund)| refund.clone()).collect::<Vec<_>>());
+        }
+    }
+
+    /// What a store took for `members`, all of which it decided together: nothing if one of them refused. What goes back is in the
+    /// answers' `remaining` again.
+    fn taken(&mut self, members: &[usize]) -> Vec<Refund> {
+        if members.iter().any(|member| self.refuses(*member)) {
+            return Vec::new();
+        }
+        let mut refunds = Vec::new();
+        for member in members {
+            let (call, reply) = (&self.queries[*member].call, &mut self.answers[*member].reply);
+            if call.cost > 0 && reply.allowed {
+                refunds.push(Refund::of(call, reply));
+                reply.remaining = reply.remaining.saturating_add(call.cost).min(call.bound.capacity);
+            }
+        }
+        refunds
+    }
+}
+
+/// A reply that no counter gave.
+fn without_count(allowed: bool, remaining: u64) -> CounterReply {
+    CounterReply { allowed, remaining, reset_after_us: 0, retry_after_us: None, time_us: 0, replaced: false }
+}
