@@ -194,7 +194,7 @@ fn directives(settings: &RedisSettings, address: &Address, data: &Path) -> Strin
     match address {
         Address::Port(port) => lines.extend([("bind", "127.0.0.1".into()), ("port", port.to_string())]),
         Address::Socket(path) => {
-            lines.extend([("port", "0".into()), ("unixsocket", path.display().to_string()), ("unixsocketperm", "700".into())])
+            lines.extend([("port", "0".into()), ("unixsocket", path.display().to_string()), ("unixsocketperm", "700".into())]);
         }
     }
     lines.extend(settings.password.iter().map(|password| ("requirepass", password.clone())));

@@ -1,7 +1,9 @@
 //! Nothing survives its parent, however the parent ends.
 //!
 //! Each test starts this test program again as the parent, lets that start servers, and then ends it without a chance to clean up.
+#![allow(clippy::expect_used, reason = "a test may panic")]
 
+use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -36,8 +38,9 @@ async fn parent_process() {
     }
     let servers = [postgres.id().await, redis.id().await, valkey.id().await];
     let folders = [postgres.folder(), redis.folder()].map(|folder| folder.display().to_string());
-    println!("\n{READY}{} {}", servers.map(|id| id.to_string()).join(" "), folders.join(" "));
-    std::future::pending().await
+    let line = format!("\n{READY}{} {}\n", servers.map(|id| id.to_string()).join(" "), folders.join(" "));
+    std::io::stdout().write_all(line.as_bytes()).expect("read by the test");
+    std::future::pending::<()>().await;
 }
 
 struct Family {

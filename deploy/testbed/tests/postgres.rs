@@ -1,4 +1,5 @@
 //! A private Postgres: reachable, and kept apart from others.
+#![allow(clippy::expect_used, reason = "a test may panic")]
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! The proxy's modes, as a client sees them.
+#![allow(clippy::expect_used, reason = "a test may panic")]
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
 //! A private Redis or Valkey: each test runs on both.
+#![allow(clippy::expect_used, reason = "a test may panic")]
 
 use std::time::Duration;
 
