@@ -5,11 +5,13 @@
 //! transaction, [`push`] sends the revision to the agents.
 
 pub mod auth;
+pub mod bootstrap;
 pub mod db;
 pub mod http;
 pub mod push;
 pub mod server;
 pub mod settings;
+pub mod shard;
 pub mod state;
 
 pub use db::token::{Kind as TokenKind, NewToken};

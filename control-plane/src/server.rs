@@ -10,11 +10,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use weir_core::clock::{Clock, SystemClock};
 
-use crate::auth::token;
+use crate::auth::attempts::Attempts;
+use crate::bootstrap::{self, BootstrapError};
 use crate::db;
 use crate::db::token::NewToken;
-use crate::http::problem::Problem;
+use crate::http::paging::Pager;
 use crate::http::router::router;
+use crate::http::session;
 use crate::push;
 use crate::settings::Settings;
 use crate::state::{App, Parts};
@@ -63,15 +65,17 @@ impl ControlPlane {
         let (grpc_listener, grpc) = listen(settings.grpc_listen).await?;
         let pool = db::pool(&settings)?;
         db::migrate(&pool).await?;
-        let public_url = settings.public_url.clone().unwrap_or_else(|| format!("http://{http}"));
+        let pager = Pager::new(db::secret::page_key(&mut *pool.acquire().await?).await?);
+        let public_url = settings.base_url(http);
         let app = App::new(Parts {
             pool,
             settings,
-            public_url: public_url.trim_end_matches('/').to_owned(),
+            public_url,
             clock,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            attempts: Default::default(),
+            pager,
+            attempts: Attempts::default(),
         });
         serve_http(&app, http_listener);
         serve_grpc(&app, grpc_listener);
@@ -101,10 +105,16 @@ impl ControlPlane {
     ///
     /// # Errors
     /// The name is taken, or the database is away.
-    pub async fn create_token(&self, new: &NewToken) -> Result<SecretString, Problem> {
-        let secret = token::generate();
-        db::token::insert(&mut *self.app.pool.acquire().await?, new, &token::hash_secret(&secret)).await?;
-        Ok(secret)
+    pub async fn create_token(&self, new: &NewToken) -> Result<SecretString, BootstrapError> {
+        bootstrap::create_token(&self.app.pool, new).await
+    }
+
+    /// Makes a sign-in link with the role `admin`: single use, ten minutes.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn sign_in_link(&self) -> Result<String, BootstrapError> {
+        Ok(session::link(&self.app.pool, &self.app.public_url, &bootstrap::admin()).await?.url)
     }
 
     /// Stops taking requests, finishes those under way, ends all tasks and closes the database connections.

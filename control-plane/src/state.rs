@@ -8,6 +8,7 @@ use tokio_util::task::TaskTracker;
 use weir_core::clock::Clock;
 
 use crate::auth::attempts::Attempts;
+use crate::http::paging::Pager;
 use crate::settings::Settings;
 
 /// Handle on the shared parts; cheap to clone.
@@ -28,6 +29,8 @@ pub struct Parts {
     pub stop: CancellationToken,
     /// Background tasks; `shutdown` waits for them.
     pub tasks: TaskTracker,
+    /// Signs page tokens.
+    pub pager: Pager,
     /// Failed log-ins.
     pub attempts: Attempts,
 }

@@ -25,12 +25,20 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
         return Ok(next.run(request).await);
     }
     let address = peer(&request);
-    let principal = match request.headers().get(AUTHORIZATION) {
-        Some(value) => by_token(&app, value.to_str().unwrap_or_default(), address).await?,
-        None => by_session(&app, request.method(), request.headers(), address).await?,
-    };
+    let principal = identify(&app, request.method(), request.headers(), address).await?;
     request.extensions_mut().insert(principal);
     Ok(next.run(request).await)
+}
+
+/// Who sends a request: by its token, else by its session's cookie.
+///
+/// # Errors
+/// 401, 403, 429 or 503.
+pub async fn identify(app: &App, method: &Method, headers: &HeaderMap, address: IpAddr) -> Result<Principal, Problem> {
+    match headers.get(AUTHORIZATION) {
+        Some(value) => by_token(app, value.to_str().unwrap_or_default(), address).await,
+        None => by_session(app, method, headers, address).await,
+    }
 }
 
 /// The address at the other end of the connection.
@@ -88,24 +96,23 @@ async fn by_session(app: &App, method: &Method, headers: &HeaderMap, address: Ip
     found.ok_or_else(|| refuse(app, address, "unknown or expired session"))
 }
 
-/// Notes and logs a failed log-in; 401, or 429 after too many.
-pub(crate) fn refuse(app: &App, address: IpAddr, why: &str) -> Problem {
-    let now = app.clock.now();
-    let wait = app.attempts.wait(address, now);
-    app.attempts.failed(address, now);
-    match wait {
-        Some(wait) => Problem::too_many_attempts(wait),
-        None => {
-            tracing::warn!(%address, why, "log-in refused");
-            Problem::unauthorized()
-        }
-    }
+/// That `address` has not failed too often of late.
+///
+/// # Errors
+/// 429.
+pub fn too_many(app: &App, address: IpAddr) -> Result<(), Problem> {
+    app.attempts.wait(address, app.clock.now()).map_or(Ok(()), |wait| Err(Problem::too_many_attempts(wait)))
 }
 
-/// Whether the caller has shown any credentials at all.
+/// Notes and logs a failed log-in; 401, or 429 after too many.
 #[must_use]
-pub fn has_credentials(headers: &HeaderMap) -> bool {
-    headers.contains_key(AUTHORIZATION) || session::cookie(headers).is_some()
+pub fn refuse(app: &App, address: IpAddr, why: &str) -> Problem {
+    if let Err(problem) = too_many(app, address) {
+        return problem;
+    }
+    app.attempts.failed(address, app.clock.now());
+    tracing::warn!(%address, why, "log-in refused");
+    Problem::unauthorized()
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! SQL as plain functions on a connection, one file per noun. The database is the truth; NOTIFY tells the rest.
 
+pub mod agent;
+pub mod audit;
+pub mod document;
 pub mod error;
+pub mod publish;
 pub mod revision;
 pub mod secret;
 pub mod session;

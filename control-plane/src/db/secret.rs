@@ -10,7 +10,7 @@ const PAGE_KEY: &str = "page_key";
 const PLAIN: u8 = 0;
 
 /// What agents need to log in to a shard.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The shard.
     pub shard: String,
@@ -58,6 +58,31 @@ pub async fn credentials(connection: &mut PgConnection) -> Result<Vec<Credential
     rows.into_iter()
         .map(|(shard, username, password)| Ok(Credentials { shard, username: text(username)?, password: text(password)? }))
         .collect()
+}
+
+/// The credentials of one shard.
+///
+/// # Errors
+/// The database's.
+pub async fn credentials_of(connection: &mut PgConnection, shard: &str) -> Result<Option<Credentials>, sqlx::Error> {
+    Ok(credentials(connection).await?.into_iter().find(|c| c.shard == shard))
+}
+
+/// Stores the credentials of a shard, and tells agents' streams; none at all: removes them.
+///
+/// # Errors
+/// The database's.
+pub async fn put_credentials(transaction: &mut PgConnection, new: &Credentials) -> Result<(), sqlx::Error> {
+    if new.username.is_none() && new.password.is_none() {
+        sqlx::query("DELETE FROM shard_credentials WHERE shard = $1").bind(&new.shard).execute(&mut *transaction).await?;
+    } else {
+        let sealed = |text: &Option<String>| text.as_ref().map(|t| seal(t.as_bytes()));
+        let sql = "INSERT INTO shard_credentials (shard, username, password) VALUES ($1, $2, $3) \
+                   ON CONFLICT (shard) DO UPDATE SET username = excluded.username, password = excluded.password, updated_at = now()";
+        sqlx::query(sql).bind(&new.shard).bind(sealed(&new.username)).bind(sealed(&new.password)).execute(&mut *transaction).await?;
+    }
+    sqlx::query("SELECT pg_notify($1, '')").bind(super::SECRETS_CHANNEL).execute(transaction).await?;
+    Ok(())
 }
 
 fn seal(value: &[u8]) -> Vec<u8> {

@@ -28,6 +28,19 @@ impl Kind {
     }
 }
 
+impl std::str::FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        [Self::Api, Self::Agent].into_iter().find(|kind| kind.as_str() == text).ok_or(UnknownKind)
+    }
+}
+
+/// A text that names no kind of token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be api or agent")]
+pub struct UnknownKind;
+
 /// A stored token.
 #[derive(Debug, Clone)]
 pub struct Token {
@@ -138,4 +151,35 @@ pub async fn insert(connection: &mut PgConnection, new: &NewToken, hash: &text::
         .fetch_one(connection)
         .await?;
     Ok(row.into())
+}
+
+/// One token.
+///
+/// # Errors
+/// The database's.
+pub async fn get(connection: &mut PgConnection, id: Uuid) -> Result<Option<Token>, sqlx::Error> {
+    let sql = "SELECT id, name, kind, role, domains, created_at, expires_at, last_used_at, hash FROM tokens WHERE id = $1";
+    let row: Option<Row> = sqlx::query_as(sql).bind(id).fetch_optional(connection).await?;
+    Ok(row.map(Token::from))
+}
+
+/// Up to `limit` tokens, by name, after the name `after`.
+///
+/// # Errors
+/// The database's.
+pub async fn page(connection: &mut PgConnection, after: &str, limit: i64) -> Result<Vec<Token>, sqlx::Error> {
+    let sql = "SELECT id, name, kind, role, domains, created_at, expires_at, last_used_at, hash FROM tokens \
+               WHERE name > $1 ORDER BY name LIMIT $2";
+    let rows: Vec<Row> = sqlx::query_as(sql).bind(after).bind(limit).fetch_all(connection).await?;
+    Ok(rows.into_iter().map(Token::from).collect())
+}
+
+/// Deletes a token, and with it the sessions and sign-in codes that were made from it.
+///
+/// # Errors
+/// The database's.
+pub async fn delete(connection: &mut PgConnection, id: Uuid) -> Result<Option<Token>, sqlx::Error> {
+    let sql = "DELETE FROM tokens WHERE id = $1 RETURNING id, name, kind, role, domains, created_at, expires_at, last_used_at, hash";
+    let row: Option<Row> = sqlx::query_as(sql).bind(id).fetch_optional(connection).await?;
+    Ok(row.map(Token::from))
 }

@@ -31,6 +31,14 @@ pub struct UsedBy {
     pub name: String,
 }
 
+impl UsedBy {
+    /// A user of the thing.
+    #[must_use]
+    pub fn new(kind: &str, domain: &str, name: &str) -> Self {
+        Self { kind: kind.to_owned(), domain: domain.to_owned(), name: name.to_owned() }
+    }
+}
+
 /// The body of every answer that reports a problem.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = Problem)]

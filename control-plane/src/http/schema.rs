@@ -1,0 +1,235 @@
+//! The documents of operators as the description has them. Never built: the reader in [`weir_core::config`] decides, and a test holds
+//! the two together.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use weir_core::domain::DomainMode;
+use weir_core::failure::FailureMode;
+use weir_core::limit::Algorithm;
+use weir_core::rule::RuleMode;
+
+use super::answer::Meta;
+
+/// A domain's own settings.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Domain)]
+pub struct DomainDocument {
+    /// Letters, digits, `_`, `.`, `:` and `-`.
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
+    pub name: String,
+    /// For people.
+    #[schema(required = false, max_length = 500)]
+    pub description: String,
+    /// The kill switch: caps the mode of all rules.
+    #[schema(required = false)]
+    pub mode: DomainMode,
+    /// What rules get where they say nothing.
+    pub defaults: Option<Defaults>,
+    /// Only in answers; ignored in requests.
+    #[schema(read_only)]
+    pub meta: Option<Meta>,
+}
+
+/// What rules get where they say nothing themselves.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Defaults {
+    /// Algorithm of rules without one (default `token_bucket`).
+    pub algorithm: Option<Algorithm>,
+    /// Failure policy of rules without one (default `local`).
+    pub on_failure: Option<FailurePolicy>,
+    /// Group of rules without one (default: the rule's own name, so all rules stack).
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
+    pub group: Option<String>,
+}
+
+/// What happens without a rule's shard.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FailurePolicy {
+    /// What happens first.
+    pub mode: FailureMode,
+    /// For `local`: how many times an agent's share of the limit may pass (default 1).
+    #[schema(required = false, minimum = 0.1, maximum = 10)]
+    pub generosity: f64,
+    /// What happens once the shard has been away for long.
+    pub escalate: Option<Escalation>,
+}
+
+/// A second failure mode that takes over after a while.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Escalation {
+    /// How long the shard must have been away, e.g. `5s`.
+    #[schema(pattern = "^[0-9]+(ms|s|m|h|d)$", examples("5s"))]
+    pub after: String,
+    /// The mode from then on.
+    pub to: FailureMode,
+}
+
+/// A tier: the plan that a subject is on.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Tier)]
+pub struct TierDocument {
+    /// As gateways send it. Letters, digits, `_`, `.`, `:` and `-`.
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
+    pub name: String,
+    /// For people.
+    #[schema(required = false, max_length = 500)]
+    pub description: String,
+    /// Whether subjects of no or of an unknown tier are on this one. A domain has exactly one default tier.
+    #[schema(required = false)]
+    pub default: bool,
+    /// Only in answers; ignored in requests.
+    #[schema(read_only)]
+    pub meta: Option<Meta>,
+}
+
+/// A rule: which requests, counted by what, how much.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Rule)]
+pub struct RuleDocument {
+    /// Letters, digits, `_`, `.`, `:` and `-`; it is in headers, metrics and events.
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
+    pub name: String,
+    /// For people.
+    #[schema(required = false, max_length = 500)]
+    pub description: String,
+    /// Rules in one group compete, the others stack.
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
+    pub group: Option<String>,
+    /// Within a group the highest wins, before specificity.
+    #[schema(required = false)]
+    pub priority: i32,
+    /// Which requests it is about: all given parts must hold. Absent: all.
+    #[schema(required = false)]
+    pub r#match: Match,
+    /// What it counts by: `subject`, `ip`, `route`, `method`, `tier`, `header:NAME`, `param:NAME`, `descriptor:NAME`. Empty: one counter
+    /// for all.
+    #[schema(required = false, examples(json!(["subject", "route"])))]
+    pub key: Vec<String>,
+    /// How it counts; absent: as the domain's defaults say.
+    pub algorithm: Option<Algorithm>,
+    /// The limit of each tier; `*` for those that are not named.
+    pub limits: BTreeMap<String, LimitDocument>,
+    /// What happens without its shard; absent: as the domain's defaults say.
+    pub on_failure: Option<FailurePolicy>,
+    /// Whether it acts.
+    #[schema(required = false)]
+    pub mode: RuleMode,
+    /// In mode `enforce`: the share of subjects for which it refuses; for the others it is a shadow rule.
+    #[schema(minimum = 0, maximum = 100)]
+    pub enforce_percent: Option<u8>,
+    /// Takes the cost from this request header.
+    pub cost_header: Option<String>,
+    /// Only in answers; ignored in requests.
+    #[schema(read_only)]
+    pub meta: Option<Meta>,
+}
+
+/// Which requests a rule is about.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Match {
+    /// One of these methods.
+    #[schema(required = false)]
+    pub methods: Vec<String>,
+    /// One of these hosts: exact, or `*.suffix`.
+    #[schema(required = false)]
+    pub hosts: Vec<String>,
+    /// A path template: `/users/{id}/posts`; `*` is one segment, `**` the rest.
+    #[schema(examples("/api/search"))]
+    pub path: Option<String>,
+    /// All of these headers.
+    #[schema(required = false)]
+    pub headers: Vec<HeaderMatch>,
+    /// All of these descriptors.
+    #[schema(required = false)]
+    pub descriptors: Vec<DescriptorMatch>,
+}
+
+/// One header that a request must have. At most one of `present`, `exact`, `prefix` and `regex`.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct HeaderMatch {
+    /// The header.
+    pub name: String,
+    /// Any value, as long as there is one.
+    pub present: Option<bool>,
+    /// This very value.
+    pub exact: Option<String>,
+    /// A value that starts so.
+    pub prefix: Option<String>,
+    /// A value that matches wholly (RE2-like syntax).
+    pub regex: Option<String>,
+}
+
+/// One descriptor that a request must have.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DescriptorMatch {
+    /// Its key.
+    pub key: String,
+    /// Its value, `*` standing for any run of characters; absent: any value.
+    pub value: Option<String>,
+}
+
+/// How much a tier may use of a rule: either `unlimited`, or `limit` and `window`.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Limit)]
+pub struct LimitDocument {
+    /// No limit at all.
+    pub unlimited: Option<bool>,
+    /// Units per window; 0 refuses everything.
+    #[schema(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
+    pub limit: Option<u64>,
+    /// A whole number with a unit: `ms`, `s`, `m`, `h` or `d`; from 1 s to 366 d.
+    #[schema(pattern = "^[0-9]+(ms|s|m|h|d)$", examples("60s"))]
+    pub window: Option<String>,
+    /// Only for `token_bucket`: the most that can pass at one instant (default `limit`).
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_u64)]
+    pub burst: Option<u64>,
+}
+
+/// A whole domain: what `weir apply` sends and `weir export` prints.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RulesDocument {
+    /// The domain.
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
+    pub domain: String,
+    /// For people.
+    #[schema(required = false, max_length = 500)]
+    pub description: String,
+    /// The kill switch.
+    #[schema(required = false)]
+    pub mode: DomainMode,
+    /// Its tiers.
+    pub tiers: Vec<TierDocument>,
+    /// What rules get where they say nothing.
+    pub defaults: Option<Defaults>,
+    /// Its rules.
+    #[schema(required = false)]
+    pub rules: Vec<RuleDocument>,
+}
+
+/// One Redis or Valkey primary in the ring.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Shard)]
+pub struct ShardDocument {
+    /// Letters, digits, `_`, `.`, `:` and `-`. The place in the ring depends on it, not on the address.
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
+    pub name: String,
+    /// `redis://host:port/db`, `rediss://...` (TLS), or the absolute path of a Unix socket. Without credentials.
+    #[schema(max_length = 512, examples("redis://127.0.0.1:6379"))]
+    pub address: String,
+    /// Its share of the keys, relative to the other shards (default 1).
+    #[schema(required = false, minimum = 1, maximum = 1000)]
+    pub weight: u64,
+    /// The ACL user.
+    pub username: Option<String>,
+    /// The password. Left out in a replacement: it stays; `null`: it is removed. Never in answers.
+    #[schema(write_only)]
+    pub password: Option<String>,
+    /// Whether there is a password. Ignored in requests.
+    #[schema(read_only, required = false)]
+    pub has_password: bool,
+    /// Only in answers; ignored in requests.
+    #[schema(read_only)]
+    pub meta: Option<Meta>,
+}
