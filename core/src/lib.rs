@@ -5,6 +5,7 @@
 //! counter keys, [`algorithm`] says how each algorithm counts, and [`decision`] is the answer with its headers.
 
 pub mod algorithm;
+pub mod client_ip;
 pub mod clock;
 pub mod config;
 pub mod counter;
@@ -19,6 +20,7 @@ pub mod lint;
 pub mod matching;
 pub mod mistake;
 pub mod name;
+pub mod path;
 pub mod request;
 pub mod rule;
 pub mod ruleset;

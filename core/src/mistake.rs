@@ -35,6 +35,12 @@ impl Mistakes {
         }
     }
 
+    /// Adds what `other` found.
+    pub fn append(&mut self, other: Self) {
+        let room = MAX_MISTAKES - self.0.len();
+        self.0.extend(other.0.into_iter().take(room));
+    }
+
     /// Whether nothing is wrong.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -17,6 +17,8 @@ pub struct Subject<'a> {
 
 /// The kind of subjects that are client addresses.
 pub const IP: &str = "ip";
+/// The kind of the subject of requests that name none and have no client address.
+pub const ANONYMOUS: &str = "anonymous";
 /// The kind of a subject that was given without one.
 pub const USER: &str = "user";
 
@@ -50,6 +52,12 @@ impl<'a> Subject<'a> {
             }
         };
         Subject { kind: Cow::Borrowed(IP), id: Cow::Owned(id.into_bytes()) }
+    }
+
+    /// Who is limited if nothing is known of the caller. Its empty id cannot be given by a caller.
+    #[must_use]
+    pub const fn anonymous() -> Subject<'static> {
+        Subject { kind: Cow::Borrowed(ANONYMOUS), id: Cow::Borrowed(&[]) }
     }
 
     /// `kind:id` for people and events; bytes that are not UTF-8 are shown as `\xNN`.

@@ -1,9 +1,18 @@
 //! What an operator wrote about one domain: its settings, tiers and rules; the content of a revision.
 
+mod items;
 pub mod read;
-pub mod write;
+#[cfg(test)]
+pub(crate) mod tests;
+mod validate;
+pub(crate) mod write;
+mod yaml;
 
 use serde_json::Value;
+
+pub use self::validate::MAX_REFILL;
+use self::validate::Parts;
+pub use self::yaml::MAX_DOCUMENT;
 
 use crate::domain::Domain;
 use crate::item::Item;
@@ -16,7 +25,8 @@ use crate::tier::Tier;
 pub struct DomainConfig {
     /// The domain's own settings.
     pub domain: Domain,
-    /// Its tiers; exactly one is the default.
+    /// Its tiers, exactly one of them the default. None at all is allowed: then every subject is on one tier called `default`, and
+    /// rules limit it by `"*"`.
     pub tiers: Vec<Tier>,
     /// Its rules.
     pub rules: Vec<Rule>,
@@ -27,48 +37,52 @@ impl DomainConfig {
     ///
     /// # Errors
     /// Every mistake, with its JSON pointer.
-    pub fn read(_document: &Value) -> Result<Self, Mistakes> {
-        todo!()
+    pub fn read(document: &Value) -> Result<Self, Mistakes> {
+        read::document(document)
     }
 
     /// Reads the document form from YAML (a superset of JSON).
     ///
     /// # Errors
     /// The syntax error with its line, or every mistake.
-    pub fn from_yaml(_text: &str) -> Result<Self, Mistakes> {
-        todo!()
+    pub fn from_yaml(text: &str) -> Result<Self, Mistakes> {
+        Self::read(&yaml::parse(text)?)
     }
 
     /// What only shows when all parts are seen together: duplicate names, no or several default tiers, rules whose tiers are unknown or
     /// left without a limit, ...
     #[must_use]
     pub fn validate(&self) -> Mistakes {
-        todo!()
+        let mut mistakes = Mistakes::new();
+        let tiers = self.tiers.iter().enumerate().map(|(i, tier)| (format!("/tiers/{i}"), tier)).collect();
+        let rules = self.rules.iter().enumerate().map(|(i, rule)| (format!("/rules/{i}"), rule)).collect();
+        Parts { defaults: &self.domain.defaults, tiers, all_tiers_known: true, rules }.check(&mut mistakes);
+        mistakes
     }
 
     /// The document form.
     #[must_use]
     pub fn to_document(&self) -> Value {
-        todo!()
+        write::document(self)
     }
 
     /// The document form as YAML, as `weir export` prints it.
     #[must_use]
     pub fn to_yaml(&self) -> String {
-        todo!()
+        yaml::print(&self.to_document())
     }
 
     /// The content as items for the wire and the database.
     #[must_use]
     pub fn items(&self) -> Vec<Item> {
-        todo!()
+        items::write(self)
     }
 
     /// Reads items back. An item that requires an unknown feature, or of an unknown kind, is left out and reported beside the result.
     ///
     /// # Errors
     /// Every mistake, its pointer being `/kind/name/...`.
-    pub fn from_items(_items: &[Item]) -> Result<(Self, Vec<String>), Mistakes> {
-        todo!()
+    pub fn from_items(items: &[Item]) -> Result<(Self, Vec<String>), Mistakes> {
+        items::read(items)
     }
 }

@@ -1,13 +1,29 @@
 //! A domain's rules compiled for the hot path: which of them apply to a request, with which limit and under which key.
 
+mod choose;
+mod compile;
+mod counting;
+#[cfg(test)]
+mod tests;
+mod tier_limits;
+
+use std::collections::HashMap;
+
+use self::choose::{Candidate, Precedence, Tests};
+use self::counting::Counting;
+use self::tier_limits::TierLimits;
 use crate::config::DomainConfig;
 use crate::decision::{LimitMode, Source};
+use crate::domain::DomainMode;
 use crate::failure::FailurePolicy;
 use crate::key::{CounterKey, HashSecret};
-use crate::limit::Bound;
+use crate::limit::{Algorithm, Bound, MAX_UNITS};
+use crate::matching::index::Index;
 use crate::mistake::Mistakes;
 use crate::name::Name;
 use crate::request::Request;
+use crate::rule::RuleMode;
+use crate::subject::Subject;
 
 /// A compiled rule; agents keep their own state (metrics, fallback) beside it by [`CompiledRule::index`].
 #[derive(Debug)]
@@ -16,8 +32,19 @@ pub struct CompiledRule {
     pub index: usize,
     /// The rule's name.
     pub name: Name,
+    /// Rules of one group compete.
+    pub group: Name,
+    /// Whether it acts: enforce or shadow. The domain's mode may cap it.
+    pub mode: RuleMode,
+    /// How it counts.
+    pub algorithm: Algorithm,
     /// What happens without its shard.
     pub on_failure: FailurePolicy,
+    tests: Tests,
+    precedence: Precedence,
+    enforce_percent: Option<u8>,
+    limits: TierLimits,
+    counting: Counting,
 }
 
 /// The effective limit of one chosen rule.
@@ -60,6 +87,7 @@ pub struct Choice {
     pub tier: usize,
     /// The request named a tier that the domain does not have; the default tier was taken.
     pub unknown_tier: bool,
+    candidates: Vec<Candidate>,
 }
 
 /// The most limits of one request; beyond, the request is refused with an error, never let through.
@@ -74,8 +102,8 @@ pub enum ChoiceError {
     /// The path cannot be normalised.
     #[error("the path is not valid: {0}")]
     Path(String),
-    /// The cost header of a rule has no number.
-    #[error("header {header}: the cost must be a whole number from 0 to 9007199254740991")]
+    /// The cost header of a rule has no number, or is given twice.
+    #[error("header {header}: the cost must be one whole number from 0 to {MAX_UNITS}")]
     Cost {
         /// The header's name.
         header: String,
@@ -89,26 +117,56 @@ pub struct RuleSet {
     pub revision: u64,
     /// The domain.
     pub domain: Name,
-    /// The tiers.
+    /// The tiers, never empty.
     pub tiers: Vec<Name>,
     /// The rules that are not `off`.
     pub rules: Vec<CompiledRule>,
+    /// The kill switch.
+    pub mode: DomainMode,
+    tier_positions: HashMap<Name, usize>,
+    default_tier: usize,
+    v6_prefix: u8,
+    index: Index,
 }
+
+/// How many bits of an IPv6 address name a client, unless set otherwise: a household or a server has at least this network.
+pub const DEFAULT_V6_PREFIX: u8 = 64;
 
 impl RuleSet {
     /// Compiles `config`.
     ///
     /// # Errors
     /// What validation would have said; a config made by validation compiles.
-    pub fn compile(_config: &DomainConfig, _revision: u64) -> Result<Self, Mistakes> {
-        todo!()
+    pub fn compile(config: &DomainConfig, revision: u64) -> Result<Self, Mistakes> {
+        compile::rule_set(config, revision)
+    }
+
+    /// Sets how many bits of an IPv6 client address make one client.
+    #[must_use]
+    pub fn with_v6_prefix(mut self, bits: u8) -> Self {
+        self.v6_prefix = bits.min(128);
+        self
     }
 
     /// Chooses the rules of `request` into `choice` (which is cleared and reused, so that the hot path does not allocate for it).
     ///
+    /// Within each group the best enforcing rule applies; rules in `shadow`, or that do not enforce for this subject, are decided beside
+    /// it if they would beat it: each reports what it would do if it alone were enforced. A domain in mode `shadow` chooses as if it
+    /// enforced, then nothing can refuse.
+    ///
     /// # Errors
     /// [`ChoiceError`]: the question cannot be answered.
-    pub fn choose(&self, _request: &Request<'_>, _secret: &HashSecret, _choice: &mut Choice) -> Result<(), ChoiceError> {
-        todo!()
+    pub fn choose(&self, request: &Request<'_>, secret: &HashSecret, choice: &mut Choice) -> Result<(), ChoiceError> {
+        choose::choose(self, request, secret, choice)
+    }
+
+    /// Who is limited: the request's subject, else its client address, else the one anonymous subject.
+    #[must_use]
+    pub fn subject<'r>(&self, request: &Request<'r>) -> Subject<'r> {
+        match (&request.subject, request.client_ip) {
+            (Some(subject), _) => subject.clone(),
+            (None, Some(ip)) => Subject::from_ip(ip, self.v6_prefix),
+            (None, None) => Subject::anonymous(),
+        }
     }
 }

@@ -1,0 +1,118 @@
+//! A domain's content as items for the wire and the database, and back.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::DomainConfig;
+use super::read;
+use super::validate::Parts;
+use crate::domain::Domain;
+use crate::item::{Item, ItemKind};
+use crate::limit::Algorithm;
+use crate::mistake::Mistakes;
+use crate::rule::Rule;
+use crate::tier::Tier;
+
+/// What an item requires that holds a rule of this algorithm.
+fn feature(algorithm: Algorithm) -> String {
+    format!("algorithm:{}", algorithm.as_str())
+}
+
+/// Whether this build has the feature.
+fn supported(feature: &str) -> bool {
+    feature.strip_prefix("algorithm:").is_some_and(|name| Algorithm::ALL.iter().any(|algorithm| algorithm.as_str() == name))
+}
+
+/// One item for the domain, each tier and each rule.
+pub(super) fn write(config: &DomainConfig) -> Vec<Item> {
+    let domain = item(ItemKind::Domain, config.domain.name.as_str(), &config.domain, vec![]);
+    let tiers = config.tiers.iter().map(|tier| item(ItemKind::Tier, tier.name.as_str(), tier, vec![]));
+    let rules = config.rules.iter().map(|rule| {
+        let algorithm = rule.algorithm.or(config.domain.defaults.algorithm).unwrap_or_default();
+        item(ItemKind::Rule, rule.name.as_str(), rule, vec![feature(algorithm)])
+    });
+    std::iter::once(domain).chain(tiers).chain(rules).collect()
+}
+
+fn item(kind: ItemKind, name: &str, content: &impl Serialize, requires: Vec<String>) -> Item {
+    // Domain types have string keys and finite numbers only: they always serialise.
+    let body = serde_json::to_vec(content).unwrap_or_default();
+    Item { kind: kind.as_str().to_owned(), name: name.to_owned(), body, requires }
+}
+
+/// What has been read of a set so far.
+#[derive(Default)]
+struct Contents {
+    domain: Option<Domain>,
+    tiers: Vec<(String, Tier)>,
+    rules: Vec<(String, Rule)>,
+    left_out: Vec<String>,
+    mistakes: Mistakes,
+}
+
+/// Reads a set back; the texts say which items were left out and why.
+pub(super) fn read(items: &[Item]) -> Result<(DomainConfig, Vec<String>), Mistakes> {
+    let mut contents = Contents::default();
+    let mut seen = HashSet::new();
+    for item in items {
+        if seen.insert((&item.kind, &item.name)) {
+            contents.take(item);
+        } else {
+            contents.mistakes.add(pointer(item), "is in the set twice");
+        }
+    }
+    contents.finish()
+}
+
+fn pointer(item: &Item) -> String {
+    format!("/{}/{}", item.kind, item.name)
+}
+
+impl Contents {
+    fn take(&mut self, item: &Item) {
+        let Some(kind) = ItemKind::from_name(&item.kind).filter(|kind| *kind != ItemKind::Shard) else {
+            self.left_out.push(format!("{} {}: items of this kind are unknown here", item.kind, item.name));
+            return;
+        };
+        if let Some(missing) = item.requires.iter().find(|feature| !supported(feature)) {
+            self.left_out.push(format!("{} {}: needs {missing}, which this build does not have", item.kind, item.name));
+            return;
+        }
+        let pointer = pointer(item);
+        let body: Value = match serde_json::from_slice(&item.body) {
+            Ok(body) => body,
+            Err(error) => return self.mistakes.add(pointer, format!("is not JSON: {error}")),
+        };
+        if body.get("name").and_then(Value::as_str) != Some(item.name.as_str()) {
+            return self.mistakes.add(format!("{pointer}/name"), "differs from the item's name");
+        }
+        match kind {
+            ItemKind::Domain => match (&self.domain, read::domain(&body, &pointer, &mut self.mistakes)) {
+                (None, domain) => self.domain = domain,
+                (Some(first), _) => self.mistakes.add(pointer, format!("the set already has the domain {}", first.name)),
+            },
+            ItemKind::Tier => self.tiers.extend(read::tier(&body, &pointer, &mut self.mistakes).map(|tier| (pointer, tier))),
+            ItemKind::Rule => self.rules.extend(read::rule(&body, &pointer, &mut self.mistakes).map(|rule| (pointer, rule))),
+            ItemKind::Shard => {}
+        }
+    }
+
+    fn finish(mut self) -> Result<(DomainConfig, Vec<String>), Mistakes> {
+        let Some(domain) = self.domain else {
+            self.mistakes.add("/domain", "the set has no domain that can be used");
+            return Err(self.mistakes);
+        };
+        Parts {
+            defaults: &domain.defaults,
+            tiers: self.tiers.iter().map(|(pointer, tier)| (pointer.clone(), tier)).collect(),
+            all_tiers_known: self.mistakes.is_empty(),
+            rules: self.rules.iter().map(|(pointer, rule)| (pointer.clone(), rule)).collect(),
+        }
+        .check(&mut self.mistakes);
+        let tiers = self.tiers.into_iter().map(|(_, tier)| tier).collect();
+        let rules = self.rules.into_iter().map(|(_, rule)| rule).collect();
+        self.mistakes.into_result((DomainConfig { domain, tiers, rules }, self.left_out))
+    }
+}

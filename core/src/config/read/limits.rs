@@ -1,0 +1,65 @@
+//! Reads the limits of a rule, one for each tier.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::MAX_TIERS;
+use super::object::{Object, child, kind_of};
+use super::value;
+use crate::limit::{Limit, MAX_UNITS, MAX_WINDOW, MIN_WINDOW};
+use crate::mistake::Mistakes;
+use crate::name::Name;
+
+/// A map from tier name, or `"*"`, to a limit.
+pub(super) fn limits(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> Option<BTreeMap<Option<Name>, Limit>> {
+    let Some(map) = value.as_object() else {
+        mistakes.add(pointer, format!("must be an object from tier names or \"*\" to limits, not {}", kind_of(value)));
+        return None;
+    };
+    if map.is_empty() || map.len() > MAX_TIERS + 1 {
+        mistakes.add(pointer, format!("must have 1 to {} limits, of tiers or \"*\" for the rest", MAX_TIERS + 1));
+        return None;
+    }
+    let mut limits = BTreeMap::new();
+    for (key, value) in map {
+        let pointer = child(pointer, key);
+        let tier = match key.as_str() {
+            "*" => Some(None),
+            name => Name::new(name).map(Some).map_err(|error| mistakes.add(&pointer, format!("the tier's name {error}"))).ok(),
+        };
+        if let (Some(tier), Some(limit)) = (tier, limit(value, &pointer, mistakes)) {
+            limits.insert(tier, limit);
+        }
+    }
+    Some(limits)
+}
+
+fn limit(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> Option<Limit> {
+    let object = Object::open(value, pointer, &["limit", "window", "burst", "unlimited"], mistakes)?;
+    if object.has("unlimited") {
+        return unlimited(&object, pointer, mistakes);
+    }
+    let limit = object.required("limit", mistakes, units(0));
+    let window = object.required("window", mistakes, value::span(MIN_WINDOW..=MAX_WINDOW));
+    let burst = object.optional("burst", mistakes, units(1));
+    Some(Limit::Limited { limit: limit?, window: window?, burst })
+}
+
+fn unlimited(object: &Object<'_>, pointer: &str, mistakes: &mut Mistakes) -> Option<Limit> {
+    let unlimited = object.optional("unlimited", mistakes, value::boolean)?;
+    if !unlimited {
+        mistakes.add(child(pointer, "unlimited"), "must be true; leave it out and give limit and window for a limit");
+        return None;
+    }
+    if ["limit", "window", "burst"].iter().any(|field| object.has(field)) {
+        mistakes.add(pointer, "must have either unlimited or limit and window, not both");
+        return None;
+    }
+    Some(Limit::Unlimited)
+}
+
+fn units(least: i64) -> impl FnOnce(&Value, &str, &mut Mistakes) -> Option<u64> {
+    let most = i64::try_from(MAX_UNITS).unwrap_or(i64::MAX);
+    move |value, pointer, mistakes| u64::try_from(value::whole(least..=most)(value, pointer, mistakes)?).ok()
+}

@@ -1,0 +1,110 @@
+//! What only shows when all parts of a domain are seen together.
+
+use std::collections::{HashMap, HashSet};
+
+use super::read::{MAX_RULES, MAX_TIERS};
+use crate::domain::Defaults;
+use crate::limit::{Algorithm, Limit, MAX_UNITS};
+use crate::mistake::Mistakes;
+use crate::name::Name;
+use crate::rule::Rule;
+use crate::span::Span;
+use crate::tier::Tier;
+
+/// The longest time that a token bucket may take to refill from empty: beyond it, times no longer fit a double.
+pub const MAX_REFILL: Span = Span::from_secs(3_660 * 86_400);
+
+/// The parts of a domain, each with its place.
+pub(super) struct Parts<'c> {
+    pub(super) defaults: &'c Defaults,
+    pub(super) tiers: Vec<(String, &'c Tier)>,
+    /// False if a tier could not be read: then nothing is said about tiers that seem to be missing.
+    pub(super) all_tiers_known: bool,
+    pub(super) rules: Vec<(String, &'c Rule)>,
+}
+
+impl Parts<'_> {
+    /// Notes every mistake.
+    pub(super) fn check(&self, mistakes: &mut Mistakes) {
+        if self.tiers.len() > MAX_TIERS {
+            mistakes.add("/tiers", format!("must have at most {MAX_TIERS} entries, not {}", self.tiers.len()));
+        }
+        if self.rules.len() > MAX_RULES {
+            mistakes.add("/rules", format!("must have at most {MAX_RULES} entries, not {}", self.rules.len()));
+        }
+        duplicates("tier", self.tiers.iter().map(|(pointer, tier)| (pointer, tier.name.as_str())), mistakes);
+        duplicates("rule", self.rules.iter().map(|(pointer, rule)| (pointer, rule.name.as_str())), mistakes);
+        if self.all_tiers_known {
+            self.one_default_tier(mistakes);
+        }
+        let known: HashSet<&str> = self.tiers.iter().map(|(_, tier)| tier.name.as_str()).collect();
+        for (pointer, rule) in &self.rules {
+            if self.all_tiers_known {
+                self.limits_fit_tiers(pointer, rule, &known, mistakes);
+            }
+            self.limits_fit_algorithm(pointer, rule, mistakes);
+        }
+    }
+
+    fn one_default_tier(&self, mistakes: &mut Mistakes) {
+        let mut defaults = self.tiers.iter().filter(|(_, tier)| tier.default);
+        match (defaults.next(), defaults.next()) {
+            (None, _) if !self.tiers.is_empty() => mistakes.add("/tiers", "one tier must have default: true"),
+            (Some((_, first)), Some((pointer, _))) => {
+                mistakes.add(format!("{pointer}/default"), format!("only one tier can be the default; {} is already", first.name));
+            }
+            _ => {}
+        }
+    }
+
+    fn limits_fit_tiers(&self, pointer: &str, rule: &Rule, known: &HashSet<&str>, mistakes: &mut Mistakes) {
+        for name in rule.limits.keys().flatten() {
+            if !known.contains(name.as_str()) {
+                mistakes.add(format!("{pointer}/limits/{name}"), "there is no such tier");
+            }
+        }
+        if rule.limits.contains_key(&None) {
+            return;
+        }
+        let tiers = self.tiers.iter().map(|(_, tier)| &tier.name);
+        let missing: Vec<&str> = tiers.filter(|name| !rule.limits.contains_key(&Some((*name).clone()))).map(Name::as_str).collect();
+        if !missing.is_empty() || known.is_empty() {
+            let of = if missing.is_empty() { String::new() } else { format!(" of tier {}", missing.join(", ")) };
+            mistakes.add(format!("{pointer}/limits"), format!("the limit{of} is missing, and there is no \"*\" for the rest"));
+        }
+    }
+
+    fn limits_fit_algorithm(&self, pointer: &str, rule: &Rule, mistakes: &mut Mistakes) {
+        let algorithm = rule.algorithm.or(self.defaults.algorithm).unwrap_or_default();
+        for (tier, limit) in &rule.limits {
+            let Limit::Limited { limit, window, burst: Some(burst) } = *limit else { continue };
+            let mistake = burst_mistake(algorithm, limit, window, burst);
+            if let Some(mistake) = mistake {
+                let tier = tier.as_ref().map_or("*", |name| name.as_str());
+                mistakes.add(format!("{pointer}/limits/{tier}/burst"), mistake);
+            }
+        }
+    }
+}
+
+fn burst_mistake(algorithm: Algorithm, limit: u64, window: Span, burst: u64) -> Option<String> {
+    if algorithm != Algorithm::TokenBucket {
+        return Some(format!("only token_bucket has a burst, not {}", algorithm.as_str()));
+    }
+    if limit == 0 {
+        return Some("a limit of 0 blocks everything and has no burst".to_owned());
+    }
+    let most = u128::from(limit) * u128::from(MAX_REFILL.as_micros()) / u128::from(window.as_micros().max(1));
+    let most = most.min(u128::from(MAX_UNITS));
+    (u128::from(burst) > most)
+        .then(|| format!("must be at most {most}: a larger burst takes longer than {MAX_REFILL} to refill at {limit} per {window}"))
+}
+
+fn duplicates<'a>(what: &str, names: impl Iterator<Item = (&'a String, &'a str)>, mistakes: &mut Mistakes) {
+    let mut seen = HashMap::new();
+    for (pointer, name) in names {
+        if let Some(first) = seen.insert(name, pointer) {
+            mistakes.add(format!("{pointer}/name"), format!("another {what} ({first}) has this name"));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The limit of each tier, looked up by the tier's position.
+
+use crate::decision::Source;
+use crate::limit::{Algorithm, Bound, Limit};
+use crate::name::Name;
+use crate::rule::Rule;
+
+/// What a tier may use: `None` is unlimited.
+type TierLimit = Option<Bound>;
+
+/// The limits of one rule.
+#[derive(Debug)]
+pub(super) struct TierLimits {
+    /// Sorted by the tier's position.
+    named: Box<[(usize, Name, TierLimit)]>,
+    any: TierLimit,
+}
+
+impl TierLimits {
+    /// `position` finds a tier by its name.
+    pub(super) fn compile(rule: &Rule, algorithm: Algorithm, position: impl Fn(&Name) -> Option<usize>) -> Self {
+        let named = rule.limits.iter().filter_map(|(tier, limit)| {
+            let tier = tier.as_ref()?;
+            Some((position(tier)?, tier.clone(), bound(*limit, algorithm)))
+        });
+        let mut named: Vec<_> = named.collect();
+        named.sort_unstable_by_key(|(tier, ..)| *tier);
+        // Without "*" every tier is named, so that this is never read.
+        let any = rule.limits.get(&None).and_then(|limit| bound(*limit, algorithm));
+        Self { named: named.into(), any }
+    }
+
+    /// The limit of a tier, and where it comes from.
+    pub(super) fn of(&self, tier: usize) -> (TierLimit, Source) {
+        match self.named.binary_search_by_key(&tier, |(position, ..)| *position) {
+            Ok(found) => (self.named[found].2, Source::Tier(self.named[found].1.clone())),
+            Err(_) => (self.any, Source::AnyTier),
+        }
+    }
+}
+
+fn bound(limit: Limit, algorithm: Algorithm) -> TierLimit {
+    match limit {
+        Limit::Unlimited => None,
+        Limit::Limited { limit, window, burst } => {
+            Some(Bound { algorithm, limit, capacity: burst.unwrap_or(limit), window_us: window.as_micros() })
+        }
+    }
+}
