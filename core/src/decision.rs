@@ -213,10 +213,63 @@ pub struct Decision {
     pub domain: Arc<str>,
 }
 
+impl LimitDecision {
+    /// Whether a counter stands behind `remaining` and `reset_after_us`: there is none for an unlimited rule, nor if the rule was decided
+    /// `open` or `closed` without its shard.
+    #[must_use]
+    pub fn counted(&self) -> bool {
+        let by_counter = self.degraded.is_none_or(|degraded| degraded.mode == FailureMode::Local);
+        self.limit.is_some() && by_counter
+    }
+
+    fn enforced(&self) -> bool {
+        self.mode == LimitMode::Enforce
+    }
+}
+
+/// What all limits of a request come to: of the refusals of those that can refuse, the first in the order of [`Reason`].
+#[must_use]
+pub fn reason(limits: &[LimitDecision]) -> Reason {
+    let refusals = limits.iter().filter(|limit| limit.enforced() && limit.reason != Reason::Ok);
+    refusals.map(|limit| limit.reason).min().unwrap_or(Reason::Ok)
+}
+
+/// The limit that headers and body report; `None` if none that can refuse has a limit.
+///
+/// Of the refusals of the overall [`reason`] it is the one with the longest retry-after, one without any being the longest, so that
+/// waiting it passes all. Of an allowed request it is the one with the smallest share remaining. The first of equals.
+#[must_use]
+pub fn strictest(limits: &[LimitDecision]) -> Option<usize> {
+    let reason = reason(limits);
+    let enforced = limits.iter().enumerate().filter(|(_, limit)| limit.enforced() && limit.limit.is_some());
+    if reason == Reason::Ok {
+        let known_first = |limit: &LimitDecision| !limit.counted();
+        return enforced
+            .min_by(|(_, a), (_, b)| known_first(a).cmp(&known_first(b)).then_with(|| compare_shares(a, b)))
+            .map(|(position, _)| position);
+    }
+    enforced
+        .filter(|(_, limit)| limit.reason == reason)
+        .min_by_key(|(_, limit)| std::cmp::Reverse(limit.retry_after_us.unwrap_or(u64::MAX)))
+        .map(|(position, _)| position)
+}
+
+/// Compares remaining/limit by cross-multiplication, which is exact.
+fn compare_shares(a: &LimitDecision, b: &LimitDecision) -> std::cmp::Ordering {
+    let product = |remaining: u64, limit: Option<u64>| u128::from(remaining) * u128::from(limit.unwrap_or(1).max(1));
+    product(a.remaining, b.limit).cmp(&product(b.remaining, a.limit))
+}
+
 impl Decision {
     /// Whether the request may pass.
     #[must_use]
     pub fn allowed(&self) -> bool {
         self.reason == Reason::Ok
+    }
+
+    /// The limit that headers and body report.
+    #[must_use]
+    pub fn strictest_limit(&self) -> Option<&LimitDecision> {
+        self.limits.get(self.strictest?)
     }
 }

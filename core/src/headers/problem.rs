@@ -1,0 +1,55 @@
+//! The body of a refusal (RFC 9457), with the extension members of the rate-limit headers draft.
+
+use serde_json::{Map, Value, json};
+
+use super::retry_after_seconds;
+use crate::decision::{Decision, LimitMode, Reason};
+
+pub(super) fn problem(decision: &Decision) -> Value {
+    let rule = decision.strictest_limit().map(|limit| limit.rule.as_str());
+    let retry_after = retry_after_seconds(decision);
+    let mut body = Map::new();
+    let (kind, title) = kind(decision.reason);
+    body.insert("type".to_owned(), json!(kind));
+    body.insert("title".to_owned(), json!(title));
+    body.insert("status".to_owned(), json!(decision.reason.status()));
+    body.insert("detail".to_owned(), json!(detail(decision.reason, rule, retry_after)));
+    body.insert("reason".to_owned(), json!(decision.reason));
+    body.insert("rule".to_owned(), json!(rule));
+    let violated = violated(decision);
+    if !violated.is_empty() {
+        body.insert("violated-policies".to_owned(), json!(violated));
+    }
+    if let Some(seconds) = retry_after {
+        body.insert("retry-after".to_owned(), json!(seconds));
+    }
+    Value::Object(body)
+}
+
+/// The rules that the request broke. A rule whose shard is away was not broken by it.
+fn violated(decision: &Decision) -> Vec<&str> {
+    let refusing = decision.limits.iter().filter(|limit| limit.mode == LimitMode::Enforce);
+    refusing.filter(|limit| !matches!(limit.reason, Reason::Ok | Reason::Unavailable)).map(|limit| limit.rule.as_str()).collect()
+}
+
+fn kind(reason: Reason) -> (&'static str, &'static str) {
+    match reason {
+        Reason::Ok => ("about:blank", "OK"),
+        Reason::Blocked => ("urn:weir:problem:blocked", "Blocked"),
+        Reason::CostExceedsCapacity => ("urn:weir:problem:cost-exceeds-capacity", "Cost exceeds capacity"),
+        Reason::Limited => ("https://iana.org/assignments/http-problem-types#quota-exceeded", "Too Many Requests"),
+        Reason::Unavailable => ("https://iana.org/assignments/http-problem-types#temporary-reduced-capacity", "Temporarily unavailable"),
+    }
+}
+
+fn detail(reason: Reason, rule: Option<&str>, retry_after: Option<u64>) -> String {
+    let rule = rule.map_or_else(|| "this domain".to_owned(), |rule| format!("rule {rule}"));
+    let wait = retry_after.map_or_else(String::new, |seconds| format!("; retry in {seconds} s"));
+    match reason {
+        Reason::Ok => "The request may pass.".to_owned(),
+        Reason::Blocked => format!("The limit of {rule} is 0: such requests are blocked."),
+        Reason::CostExceedsCapacity => format!("The request costs more than {rule} ever lets pass at once."),
+        Reason::Limited => format!("The limit of {rule} is used up{wait}."),
+        Reason::Unavailable => format!("The limit of {rule} cannot be checked now{wait}."),
+    }
+}
