@@ -1,1 +1,142 @@
 //! The algorithms as pure functions: the models that `lua/` must agree with, and what the memory store runs.
+//!
+//! [`decide`] is the driver: one request with all its limits, all or nothing. Each algorithm has a file with its state and its
+//! arithmetic. Where Lua computes in doubles the model computes in `f64`, in the same order; whole numbers below 2^53 are `u64` here.
+//!
+//! Time is the store's clock in microseconds. It may step back: time that is stored never does.
+
+pub mod fixed_window;
+mod place;
+pub mod sliding_window;
+pub mod token_bucket;
+
+use crate::counter::{CounterCall, CounterReply};
+use crate::limit::{Algorithm, Bound};
+use fixed_window::FixedWindow;
+use place::Place;
+use sliding_window::SlidingWindow;
+use token_bucket::TokenBucket;
+
+/// 2^53: whole numbers below it are exact in a double.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// What an algorithm remembers of one counter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// Of [`Algorithm::TokenBucket`].
+    TokenBucket(TokenBucket),
+    /// Of [`Algorithm::SlidingWindow`].
+    SlidingWindow(SlidingWindow),
+    /// Of [`Algorithm::FixedWindow`].
+    FixedWindow(FixedWindow),
+}
+
+/// A counter as a store keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counter {
+    /// The state.
+    pub state: State,
+    /// The last millisecond of the store's clock in which the counter is there; `None` if another hand took its TTL away.
+    pub expires_ms: Option<u64>,
+}
+
+impl Counter {
+    /// Whether a store has forgotten the counter by now.
+    #[must_use]
+    pub fn is_expired(&self, now_us: u64) -> bool {
+        self.expires_ms.is_some_and(|last| now_us / 1000 > last)
+    }
+}
+
+/// Decides one request at `now_us`: all or nothing over its limits that are not shadow; a shadow limit that passes is written if the
+/// request is admitted. `counters` holds what is stored under the key of each call, `None` for nothing, and is updated.
+pub fn decide(calls: &[CounterCall], counters: &mut [Option<Counter>], now_us: u64) -> Vec<CounterReply> {
+    let reads: Vec<Read> = calls.iter().zip(counters.iter_mut()).map(|(call, counter)| read(call, counter, now_us)).collect();
+    let admitted = calls.iter().zip(&reads).all(|(call, read)| call.shadow || read.refusal.is_none());
+    let settled = calls.iter().zip(reads).zip(counters);
+    settled.map(|((call, read), counter)| settle(call, &read, admitted, counter, now_us)).collect()
+}
+
+/// Gives `units` back that were consumed at `consumed_us`: creates nothing, never goes below 0. Returns how many were given back.
+pub fn give_back(counter: &mut Option<Counter>, bound: &Bound, units: u64, consumed_us: u64, now_us: u64) -> u64 {
+    let mut place = Place::new(counter, now_us, units);
+    match place.state().cloned() {
+        Some(State::TokenBucket(state)) if bound.algorithm == Algorithm::TokenBucket => token_bucket::give(&mut place, &state, bound, units),
+        Some(State::SlidingWindow(state)) if bound.algorithm == Algorithm::SlidingWindow => {
+            sliding_window::give(&mut place, &state, bound, units)
+        }
+        Some(State::FixedWindow(state)) if bound.algorithm == Algorithm::FixedWindow => {
+            fixed_window::give(&mut place, &state, bound, units, consumed_us)
+        }
+        _ => 0,
+    }
+}
+
+/// One counter as one call finds it.
+struct Read {
+    view: View,
+    /// Units that may still pass; negative where a limit was lowered.
+    room: f64,
+    /// Set if the cost does not pass.
+    refusal: Option<Refusal>,
+    replaced: bool,
+}
+
+/// The cost passes in so many microseconds, or never.
+#[derive(Clone, Copy)]
+struct Refusal {
+    retry_after_us: Option<u64>,
+}
+
+enum View {
+    /// A limit of 0: nothing passes, nothing is kept.
+    Blocked,
+    TokenBucket(token_bucket::View),
+    SlidingWindow(sliding_window::View),
+    FixedWindow(fixed_window::View),
+}
+
+fn read(call: &CounterCall, counter: &mut Option<Counter>, now_us: u64) -> Read {
+    let mut place = Place::new(counter, now_us, call.cost);
+    let (view, room, refusal) = match call.bound.algorithm {
+        _ if call.bound.limit == 0 => (View::Blocked, 0.0, (call.cost > 0).then_some(Refusal { retry_after_us: None })),
+        Algorithm::TokenBucket => {
+            let (view, room, refusal) = token_bucket::read(&mut place, &call.bound, call.cost);
+            (View::TokenBucket(view), room, refusal)
+        }
+        Algorithm::SlidingWindow => {
+            let (view, room, refusal) = sliding_window::read(&mut place, &call.bound, call.cost);
+            (View::SlidingWindow(view), room, refusal)
+        }
+        Algorithm::FixedWindow => {
+            let (view, room, refusal) = fixed_window::read(&mut place, &call.bound, call.cost);
+            (View::FixedWindow(view), room, refusal)
+        }
+    };
+    Read { view, room, refusal, replaced: place.replaced }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^53")]
+fn settle(call: &CounterCall, read: &Read, admitted: bool, counter: &mut Option<Counter>, now_us: u64) -> CounterReply {
+    let takes = admitted && read.refusal.is_none() && call.cost > 0;
+    let mut place = Place::new(counter, now_us, call.cost);
+    let bound = &call.bound;
+    let reset_after_us = match &read.view {
+        View::Blocked => 0,
+        View::TokenBucket(view) if takes => token_bucket::take(&mut place, view, bound, call.cost),
+        View::TokenBucket(view) => token_bucket::reset(view, bound, now_us),
+        View::SlidingWindow(view) if takes => sliding_window::take(&mut place, view, bound, call.cost),
+        View::SlidingWindow(view) => sliding_window::reset(view, bound, now_us),
+        View::FixedWindow(view) if takes => fixed_window::take(&mut place, view, bound, call.cost),
+        View::FixedWindow(view) => fixed_window::reset(view, bound, now_us),
+    };
+    let room = if takes { read.room - call.cost as f64 } else { read.room };
+    CounterReply {
+        allowed: read.refusal.is_none(),
+        remaining: room.max(0.0).floor() as u64,
+        reset_after_us,
+        retry_after_us: read.refusal.map_or(Some(0), |refusal| refusal.retry_after_us),
+        time_us: now_us,
+        replaced: read.replaced,
+    }
+}

@@ -1,0 +1,94 @@
+//! `fixed_window`: at most `limit` units in each window; windows are aligned to the epoch.
+//!
+//! The current window is never one before the stored one. Units of a window of another length count whole if that window reaches into
+//! this one, because when in it they were consumed is not known.
+
+use super::place::Place;
+use super::{Refusal, State};
+use crate::limit::Bound;
+
+/// What is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FixedWindow {
+    /// Units consumed in the window.
+    pub count: u64,
+    /// Start of the window in microseconds.
+    pub start: u64,
+    /// Length of the window in microseconds.
+    pub window: u64,
+}
+
+impl FixedWindow {
+    const fn end(&self) -> u64 {
+        self.start + self.window
+    }
+
+    /// Units as another algorithm takes them over, and their time.
+    pub(super) const fn units(&self, now: u64) -> (u64, u64) {
+        (if self.end() > now { self.count } else { 0 }, self.start)
+    }
+}
+
+/// The window that counts now.
+pub(super) type View = FixedWindow;
+
+fn view(place: &mut Place<'_>, bound: &Bound) -> View {
+    let length = bound.window_us;
+    let aligned = |time: u64, count: u64| FixedWindow { count, start: time / length * length, window: length };
+    if let Some(State::FixedWindow(stored)) = place.state() {
+        let stored = *stored;
+        if stored.start > place.now + length {
+            place.discard();
+            return aligned(place.now, 0);
+        }
+        let current = aligned(place.now.max(stored.start), stored.count);
+        if stored.end() <= current.start {
+            return FixedWindow { count: 0, ..current };
+        }
+        if stored.window != length {
+            place.write(State::FixedWindow(current), current.end() - place.now);
+        }
+        return current;
+    }
+    let (units, time) = place.adopt(bound);
+    let current = aligned(time, units);
+    if units > 0 {
+        place.write(State::FixedWindow(current), current.end() - place.now);
+    }
+    current
+}
+
+pub(super) fn read(place: &mut Place<'_>, bound: &Bound, cost: u64) -> (View, f64, Option<Refusal>) {
+    let view = view(place, bound);
+    let room = bound.capacity as f64 - view.count as f64;
+    let refusal = (cost as f64 > room).then(|| {
+        let left = view.end() - place.now;
+        place.heal(left);
+        Refusal { retry_after_us: (cost <= bound.capacity).then_some(left) }
+    });
+    (view, room, refusal)
+}
+
+/// Microseconds until nothing is consumed any more.
+pub(super) fn reset(view: &View, _bound: &Bound, now: u64) -> u64 {
+    if view.count > 0 { view.end() - now } else { 0 }
+}
+
+/// Consumes. Returns the microseconds until nothing is consumed any more.
+pub(super) fn take(place: &mut Place<'_>, view: &View, _bound: &Bound, cost: u64) -> u64 {
+    let left = view.end() - place.now;
+    place.write(State::FixedWindow(FixedWindow { count: view.count + cost, ..*view }), left);
+    left
+}
+
+/// Gives units back that were consumed at `consumed_us`, if their window is still the one that counts; returns how many.
+pub(super) fn give(place: &mut Place<'_>, stored: &FixedWindow, bound: &Bound, units: u64, consumed_us: u64) -> u64 {
+    let inside = stored.start <= consumed_us && consumed_us < stored.end();
+    if !inside || stored.end() <= place.now || stored.start > place.now + bound.window_us {
+        return 0;
+    }
+    let given = units.min(stored.count);
+    let kept = FixedWindow { count: stored.count - given, ..*stored };
+    place.write(State::FixedWindow(kept), kept.end() - place.now);
+    given
+}

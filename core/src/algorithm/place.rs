@@ -1,0 +1,80 @@
+//! The place of one counter in a store, as one call works on it: what state.lua is to the script.
+
+use super::{Counter, State};
+use crate::limit::Bound;
+
+/// Where one counter is, or is not yet. A peek (cost 0) changes nothing.
+pub(super) struct Place<'a> {
+    counter: &'a mut Option<Counter>,
+    /// The store's clock in microseconds.
+    pub(super) now: u64,
+    peek: bool,
+    /// State that could not be read has been removed.
+    pub(super) replaced: bool,
+}
+
+/// Milliseconds of the store's clock through which state lives that counts for `us` more microseconds. State says itself when it stops
+/// counting; the second on top keeps a store's own expiry out of that.
+fn last_millisecond(now: u64, us: u64) -> u64 {
+    (now + us).div_ceil(1000) + 1000
+}
+
+impl<'a> Place<'a> {
+    pub(super) fn new(counter: &'a mut Option<Counter>, now: u64, cost: u64) -> Self {
+        Self { counter, now, peek: cost == 0, replaced: false }
+    }
+
+    pub(super) fn state(&self) -> Option<&State> {
+        self.counter.as_ref().filter(|counter| !counter.is_expired(self.now)).map(|counter| &counter.state)
+    }
+
+    /// Milliseconds that the counter has left; `None` without a TTL.
+    pub(super) fn ttl_ms(&self) -> Option<u64> {
+        self.counter.as_ref()?.expires_ms.map(|last| last.saturating_sub(self.now / 1000))
+    }
+
+    /// Stores state that counts for `us` more microseconds.
+    pub(super) fn write(&mut self, state: State, us: u64) {
+        if !self.peek {
+            *self.counter = Some(Counter { state, expires_ms: Some(last_millisecond(self.now, us)) });
+        }
+    }
+
+    /// Gives a counter without a TTL one that fits its state.
+    pub(super) fn heal(&mut self, us: u64) {
+        if !self.peek
+            && let Some(counter) = self.counter.as_mut()
+            && counter.expires_ms.is_none()
+        {
+            counter.expires_ms = Some(last_millisecond(self.now, us));
+        }
+    }
+
+    /// Removes state that nobody can read, which starts empty and is reported. A peek leaves it for the first real call.
+    pub(super) fn discard(&mut self) {
+        if !self.peek {
+            *self.counter = None;
+            self.replaced = true;
+        }
+    }
+
+    /// Takes over the units that another algorithm counted here: returns them, and the latest time stored with them or now. All of them
+    /// count as consumed at that time. Afterwards the place is empty (except for a peek), so a caller that gets units must write them.
+    pub(super) fn adopt(&mut self, bound: &Bound) -> (u64, u64) {
+        let found = match self.state() {
+            None => return (0, self.now),
+            Some(State::TokenBucket(state)) => state.units(),
+            Some(State::SlidingWindow(state)) => state.units(self.now),
+            Some(State::FixedWindow(state)) => state.units(self.now),
+        };
+        let (units, time) = found;
+        if time > self.now + bound.window_us || (units > bound.capacity && self.ttl_ms().is_none()) {
+            self.discard();
+            return (0, self.now);
+        }
+        if !self.peek {
+            *self.counter = None;
+        }
+        (units, time.max(self.now))
+    }
+}

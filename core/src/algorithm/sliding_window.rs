@@ -1,0 +1,165 @@
+//! `sliding_window`: at most `limit` units in every window that ends now, counted in slots of a sixtieth of the window.
+//!
+//! Slot j is the time `[j * w, (j + 1) * w)` with `w = ceil(window / 60)` and counts until `(j + 61) * w`: the current slot and the 60
+//! before it cover a whole window, and at most one slot more. A window of another length finds the units sorted into its own slots, each
+//! old slot at its very end, so that none leaves early.
+
+use super::place::Place;
+use super::{Refusal, State};
+use crate::limit::Bound;
+
+const SLOTS: u64 = 61;
+
+/// What is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlidingWindow {
+    /// Slots with units, oldest first: number and units.
+    pub slots: Vec<(u64, u64)>,
+    /// The newest slot that was ever current.
+    pub last: u64,
+    /// Length of the window in microseconds.
+    pub window: u64,
+}
+
+/// The width of a slot in microseconds.
+const fn width_of(window: u64) -> u64 {
+    window.div_ceil(60)
+}
+
+impl SlidingWindow {
+    const fn width(&self) -> u64 {
+        width_of(self.window)
+    }
+
+    /// Microseconds from `now` until all slots have left.
+    const fn left(&self, now: u64) -> u64 {
+        (self.last + SLOTS) * self.width() - now
+    }
+
+    fn sum(&self) -> u64 {
+        self.slots.iter().map(|(_, units)| units).sum()
+    }
+
+    /// Moves on to `slot`, if that is later, and drops what has left.
+    fn advance(&mut self, slot: u64) {
+        self.last = self.last.max(slot);
+        let last = self.last;
+        self.slots.retain(|(slot, _)| slot + SLOTS > last);
+    }
+
+    fn add(&mut self, slot: u64, units: u64) {
+        match self.slots.last_mut() {
+            Some((newest, sum)) if *newest == slot => *sum += units,
+            _ => self.slots.push((slot, units)),
+        }
+    }
+
+    /// Units as another algorithm takes them over, and the latest time stored with them.
+    pub(super) fn units(&self, now: u64) -> (u64, u64) {
+        let present = self.last.max(now / self.width());
+        let live = self.slots.iter().filter(|(slot, _)| slot + SLOTS > present);
+        (live.map(|(_, units)| units).sum(), self.last * self.width())
+    }
+
+    /// The same units in the slots of another window.
+    fn rebin(mut self, window: u64, now: u64) -> Self {
+        let (old_width, width) = (self.width(), width_of(window));
+        let time = now.max(self.last * old_width);
+        self.advance(now / old_width);
+        let mut new = Self { slots: Vec::with_capacity(self.slots.len()), last: time / width, window };
+        for (slot, units) in self.slots {
+            let end = ((slot + 1) * old_width - 1).min(time);
+            new.add(end / width, units);
+        }
+        new.advance(0);
+        new
+    }
+}
+
+/// The window as it is now.
+pub(super) type View = SlidingWindow;
+
+fn view(place: &mut Place<'_>, bound: &Bound) -> View {
+    let width = width_of(bound.window_us);
+    if let Some(State::SlidingWindow(stored)) = place.state() {
+        let mut stored = stored.clone();
+        if stored.last * stored.width() > place.now + bound.window_us {
+            place.discard();
+            return SlidingWindow { slots: Vec::new(), last: place.now / width, window: bound.window_us };
+        }
+        if stored.window == bound.window_us {
+            stored.advance(place.now / width);
+            return stored;
+        }
+        let new = stored.rebin(bound.window_us, place.now);
+        place.write(State::SlidingWindow(new.clone()), new.left(place.now));
+        return new;
+    }
+    let (units, time) = place.adopt(bound);
+    let mut new = SlidingWindow { slots: Vec::new(), last: time / width, window: bound.window_us };
+    if units > 0 {
+        new.add(new.last, units);
+        place.write(State::SlidingWindow(new.clone()), new.left(place.now));
+    }
+    new
+}
+
+/// Microseconds until so many of the oldest slots have left that at most `room` units count.
+fn wait(view: &View, room: u64, now: u64) -> Option<u64> {
+    let mut sum = view.sum();
+    view.slots.iter().find_map(|(slot, units)| {
+        sum -= units;
+        (sum <= room).then(|| (slot + SLOTS) * view.width() - now)
+    })
+}
+
+pub(super) fn read(place: &mut Place<'_>, bound: &Bound, cost: u64) -> (View, f64, Option<Refusal>) {
+    let view = view(place, bound);
+    let room = bound.capacity as f64 - view.sum() as f64;
+    let refusal = (cost as f64 > room).then(|| {
+        place.heal(view.left(place.now));
+        Refusal { retry_after_us: bound.capacity.checked_sub(cost).and_then(|room| wait(&view, room, place.now)) }
+    });
+    (view, room, refusal)
+}
+
+/// Microseconds until nothing is consumed any more.
+pub(super) fn reset(view: &View, _bound: &Bound, now: u64) -> u64 {
+    if view.slots.is_empty() { 0 } else { view.left(now) }
+}
+
+/// Consumes. Returns the microseconds until nothing is consumed any more.
+pub(super) fn take(place: &mut Place<'_>, view: &View, _bound: &Bound, cost: u64) -> u64 {
+    let mut new = view.clone();
+    new.add(new.last, cost);
+    let left = new.left(place.now);
+    place.write(State::SlidingWindow(new), left);
+    left
+}
+
+/// Gives units back, from the newest slot backwards; returns how many.
+pub(super) fn give(place: &mut Place<'_>, stored: &SlidingWindow, bound: &Bound, units: u64) -> u64 {
+    if stored.last * stored.width() > place.now + bound.window_us {
+        return 0;
+    }
+    let mut kept = stored.clone();
+    let last = kept.last;
+    kept.advance(place.now / kept.width());
+    kept.last = last;
+    let mut given = 0;
+    while given < units
+        && let Some((_, here)) = kept.slots.last_mut()
+    {
+        let part = (units - given).min(*here);
+        given += part;
+        *here -= part;
+        if *here == 0 {
+            kept.slots.pop();
+        }
+    }
+    if given > 0 {
+        let left = kept.left(place.now);
+        place.write(State::SlidingWindow(kept), left);
+    }
+    given
+}

@@ -1,0 +1,82 @@
+-- Everything in this folder is one script: state.lua, token_bucket.lua, sliding_window.lua, fixed_window.lua and driver.lua, in this
+-- order. It is the only code that changes a counter in Redis or Valkey. core/src/algorithm holds the same arithmetic in Rust; where a
+-- step is in doubles here it is in f64 there, in the same order, and the conformance tests compare the two.
+--
+-- Rules that hold throughout: the clock is read once; every key comes from KEYS; no random numbers; every write sets a TTL; a call of
+-- cost 0 (a peek) writes nothing at all. Lua has only doubles, which hold whole numbers up to 2^53: microseconds since the epoch and unit
+-- counts fit. A server prints a number argument with 17 digits, slowly, and some print large ones as 1e+15: numbers are formatted here.
+--
+-- Speed matters: a server runs this once per batch, on its only thread, and makes every function, table and string of it anew. So an
+-- algorithm is a function that makes its functions when a batch first needs them, and tables are indexed by the place of a call within
+-- its request, not within the batch: they stay small.
+--
+-- This first part is what the algorithms share: the batch at hand, and the care for keys whose state is not their own.
+
+local call, try = redis.call, redis.pcall
+local pack, unpick = struct.pack, struct.unpack
+local floor, ceil, format = math.floor, math.ceil, string.format
+
+-- 2^53: whole numbers below it are exact.
+local EXACT = 9007199254740992
+
+-- The shard's clock, in microseconds since the epoch.
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- The bounds that this batch uses; a call names its bound by number.
+local limits, capacities, windows = {}, {}, {}
+
+-- By place in the request: microseconds until the cost would pass where it does not (-1: never), else false; 2 where foreign state was
+-- replaced, else 0.
+local retries, replaced = {}, {}
+
+-- The algorithm of a number (fixed_window is 3), made on first use; driver.lua says how.
+local algorithm
+
+-- Whether `n` is a number of units: whole, and within what a double holds exactly. (Not a number is neither above nor below.)
+local function is_count(n)
+  return n ~= nil and n >= 0 and n <= EXACT and n % 1 == 0
+end
+
+-- The millisecond of the shard's clock through which state must live that counts for `us` more microseconds. State says itself when it
+-- stops counting; the second on top keeps the server's own expiry out of that. (%d takes 64 bits, and is far faster than %.0f.)
+local function expiry(us)
+  return format('%d', ceil((now + us) / 1000) + 1000)
+end
+
+-- Removes state that nobody can read, which starts empty and is reported. A peek leaves it for the first real call.
+local function discard(i, key, cost)
+  if cost > 0 then
+    call('DEL', key)
+    replaced[i] = 2
+  end
+end
+
+-- Takes over the units that another algorithm counted under `key`: returns them, and the latest time stored with them or now. All of
+-- them count as consumed at that time, whenever they really were. Afterwards the key is gone (except for a peek), so a caller that gets
+-- units must write them at once: converted again by each call, they would be put at "now" for ever.
+local function adopt(i, key, text, b, cost)
+  local units, time
+  if text then
+    units, time = algorithm(#text == 20 and 3 or 1).units(text)
+  elseif call('EXISTS', key) == 0 then
+    return 0, now
+  else
+    units, time = algorithm(2).units(key)
+  end
+  if not units or time > now + windows[b] or (units > capacities[b] and call('PTTL', key) == -1) then
+    discard(i, key, cost)
+    return 0, now
+  end
+  if cost > 0 then
+    call('DEL', key)
+  end
+  return units, time > now and time or now
+end
+
+-- Gives a key that lost its TTL one that fits its state, which counts for `us` more microseconds. Only another hand takes a TTL away.
+local function heal(key, cost, us)
+  if cost > 0 and call('PTTL', key) == -1 then
+    call('PEXPIREAT', key, expiry(us))
+  end
+end
