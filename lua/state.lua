@@ -39,9 +39,15 @@ local function is_count(n)
 end
 
 -- The millisecond of the shard's clock through which state must live that counts for `us` more microseconds. State says itself when it
--- stops counting; the second on top keeps the server's own expiry out of that. (%d takes 64 bits, and is far faster than %.0f.)
+-- stops counting; the second on top keeps the server's own expiry out of that. Formatting is slow, and most counters of a batch that were
+-- idle before need the same answer.
+local last_expiry, last_text
 local function expiry(us)
-  return format('%d', ceil((now + us) / 1000) + 1000)
+  local ms = ceil((now + us) / 1000) + 1000
+  if ms ~= last_expiry then
+    last_expiry, last_text = ms, format('%.0f', ms)
+  end
+  return last_text
 end
 
 -- Removes state that nobody can read, which starts empty and is reported. A peek leaves it for the first real call.

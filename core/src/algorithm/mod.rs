@@ -61,7 +61,9 @@ pub fn decide(calls: &[CounterCall], counters: &mut [Option<Counter>], now_us: u
 pub fn give_back(counter: &mut Option<Counter>, bound: &Bound, units: u64, consumed_us: u64, now_us: u64) -> u64 {
     let mut place = Place::new(counter, now_us, units);
     match place.state().cloned() {
-        Some(State::TokenBucket(state)) if bound.algorithm == Algorithm::TokenBucket => token_bucket::give(&mut place, &state, bound, units),
+        Some(State::TokenBucket(state)) if bound.algorithm == Algorithm::TokenBucket => {
+            token_bucket::give(&mut place, &state, bound, units)
+        }
         Some(State::SlidingWindow(state)) if bound.algorithm == Algorithm::SlidingWindow => {
             sliding_window::give(&mut place, &state, bound, units)
         }

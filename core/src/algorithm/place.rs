@@ -15,7 +15,7 @@ pub(super) struct Place<'a> {
 
 /// Milliseconds of the store's clock through which state lives that counts for `us` more microseconds. State says itself when it stops
 /// counting; the second on top keeps a store's own expiry out of that.
-fn last_millisecond(now: u64, us: u64) -> u64 {
+pub(super) fn last_millisecond(now: u64, us: u64) -> u64 {
     (now + us).div_ceil(1000) + 1000
 }
 

@@ -10,8 +10,8 @@
 //! so in any interval of length d (rounded up to steps) at most `capacity + limit / window * d` units pass. The cost is never added
 //! before the comparison, and used units are never cut to the capacity: two limits may alternate on one counter.
 
-use super::place::Place;
-use super::{EXACT, Refusal, State};
+use super::place::{Place, last_millisecond};
+use super::{Counter, EXACT, Refusal, State};
 use crate::limit::Bound;
 
 /// The resolution of stored time, in microseconds.
@@ -178,4 +178,12 @@ pub(super) fn give(place: &mut Place<'_>, bucket: &TokenBucket, bound: &Bound, u
     let step = bucket.step.max(present);
     place.write(State::TokenBucket(TokenBucket { used: kept, step }), wait(kept, step, bound, scale, place.now));
     (used - kept).floor() as u64
+}
+
+/// A bucket with `used` units consumed just now (at most the capacity), ready for a store. The limit must not be 0.
+#[must_use]
+pub fn bucket(bound: &Bound, used: u64, now_us: u64) -> Counter {
+    let bucket = TokenBucket { used: used.min(bound.capacity) as f64, step: now_us / STEP_US };
+    let us = wait(bucket.used, bucket.step, bound, scale_for(bound.capacity as f64), now_us);
+    Counter { state: State::TokenBucket(bucket), expires_ms: Some(last_millisecond(now_us, us)) }
 }
