@@ -1,13 +1,35 @@
 //! The Weir agent: decides each request from rules in memory and counters on Redis shards.
 //!
-//! The journey of a check reads in one direction: a transport or the tower middleware calls [`check`], which asks [`rules`] what applies,
-//! the [`limiter`] whether it may pass, and tells [`events`]. Those three do not know each other.
+//! The journey of a check reads in one direction: a transport or the tower middleware calls [`check`], which asks the rules what applies,
+//! the [`limiter`] whether it may pass, and tells [`events`]. What is in force comes from [`rules`]. Those three do not know each other;
+//! [`agent`] joins them.
+//!
+//! ```no_run
+//! use weir_agent::settings::{AgentSettings, RulesFrom};
+//! use weir_agent::{Agent, middleware::LayerSettings};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let settings = AgentSettings::new("shop".parse()?, RulesFrom::File("rules.yaml".into()));
+//! let agent = Agent::start(settings).await?;
+//! let app: axum::Router = axum::Router::new().layer(agent.layer(LayerSettings::default()));
+//! # Ok(())
+//! # }
+//! ```
 
+pub mod agent;
+pub mod answer;
+pub mod backoff;
 pub mod check;
 pub mod events;
+pub mod identity;
 pub mod limiter;
 pub mod metrics;
 pub mod middleware;
 pub mod rules;
+pub mod run;
 pub mod settings;
 pub mod transport;
+pub mod uplink;
+
+pub use agent::{Agent, AgentStatus, StartError};
+pub use check::CheckError;

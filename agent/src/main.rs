@@ -1,2 +1,54 @@
 //! `weir-agent`: the agent as a process of its own.
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use tracing_subscriber::EnvFilter;
+use weir_agent::run::{run, stop_signal};
+use weir_agent::settings::RulesFrom;
+use weir_agent::settings::flags::Flags;
+use weir_agent::settings::load::{Loaded, LogSettings, load};
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    match start(&flags) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("weir-agent: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(flags: &Flags) -> anyhow::Result<()> {
+    let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let Loaded { agent, log } = load(flags, environment).map_err(|mistakes| anyhow::anyhow!("the settings are not valid:\n{mistakes}"))?;
+    if flags.check_config {
+        if let RulesFrom::File(path) = &agent.rules {
+            weir_agent::rules::file::read(path)?;
+        }
+        say("the settings are valid");
+        return Ok(());
+    }
+    start_log(&log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stop = stop_signal()?;
+        run(agent, stop, |agent, listeners| {
+            tracing::info!(name = %agent.status().name, ready = agent.status().ready, address = ?listeners.tcp_address(), "started");
+        })
+        .await
+    })
+}
+
+fn start_log(log: &LogSettings) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&log.filter)?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if log.json { builder.json().init() } else { builder.init() }
+    Ok(())
+}
+
+#[allow(clippy::print_stderr, reason = "what a person at a terminal must read, before there is a log")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}

@@ -1,0 +1,81 @@
+//! From a decision to an HTTP answer, the same for `/authz` and the middleware.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use serde_json::{Value, json};
+use weir_core::decision::Decision;
+use weir_core::headers::{self, HeaderStyle};
+use weir_core::mistake::{Mistake, Mistakes};
+
+use crate::check::CheckError;
+
+/// The media type of every error body.
+pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// The answer to a request that may pass (200, no body) or not (by the status table, with a problem body).
+#[must_use]
+pub fn decided(decision: &Decision, style: HeaderStyle, wall: Duration) -> Response<Full<Bytes>> {
+    let headers = headers::headers(decision, style, wall);
+    let mut response = if decision.allowed() {
+        Response::new(Full::default())
+    } else {
+        problem(status(decision.reason.status()), &headers::problem(decision))
+    };
+    response.headers_mut().extend(headers);
+    response
+}
+
+/// The answer to a question that cannot be decided.
+#[must_use]
+pub fn undecidable(error: &CheckError) -> Response<Full<Bytes>> {
+    let pointer = match error {
+        CheckError::UnknownDomain(_) => "/domain",
+        CheckError::Choice(_) => "",
+    };
+    let mut mistakes = Mistakes::new();
+    mistakes.add(pointer, error.to_string());
+    bad_request(&mistakes)
+}
+
+/// 400 with one entry per mistake.
+#[must_use]
+pub fn bad_request(mistakes: &Mistakes) -> Response<Full<Bytes>> {
+    let detail = match mistakes.as_slice() {
+        [Mistake { pointer, detail }] if pointer.is_empty() => detail.clone(),
+        [Mistake { pointer, detail }] => format!("{pointer}: {detail}"),
+        all => format!("the request has {} mistakes", all.len()),
+    };
+    let body = json!({
+        "type": "urn:weir:problem:bad-request", "title": "Bad Request", "status": 400, "detail": detail, "errors": mistakes,
+    });
+    problem(StatusCode::BAD_REQUEST, &body)
+}
+
+/// Any other refusal of a listener.
+#[must_use]
+pub fn refused(code: StatusCode, name: &str, detail: &str) -> Response<Full<Bytes>> {
+    let body = json!({
+        "type": format!("urn:weir:problem:{name}"),
+        "title": code.canonical_reason().unwrap_or_default(),
+        "status": code.as_u16(),
+        "detail": detail,
+    });
+    problem(code, &body)
+}
+
+fn problem(code: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(body.to_string()));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, PROBLEM_JSON);
+    // A 429 must not be stored by a cache (RFC 6585, section 4), nor should the others be.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}

@@ -1,0 +1,225 @@
+//! The ring of shards as the control plane sends it, and the credentials, which come apart from it.
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+use weir_core::item::{Item, ItemKind};
+use weir_core::key::HashSecret;
+use weir_core::mistake::Mistakes;
+use weir_core::name::Name;
+use weir_proto::v1;
+
+/// The largest weight of a shard.
+const MAX_WEIGHT: u32 = 100;
+/// The most shards of a ring.
+const MAX_SHARDS: usize = 1_000;
+
+/// The shards at one revision.
+#[derive(Debug, Clone)]
+pub struct Ring {
+    /// Its revision.
+    pub revision: u64,
+    /// The shards, in any order.
+    pub shards: Vec<Shard>,
+}
+
+/// One shard.
+#[derive(Debug, Clone)]
+pub struct Shard {
+    /// Its name, which places it on the ring.
+    pub name: Name,
+    /// Its address, without credentials.
+    pub address: String,
+    /// Its share relative to the others.
+    pub weight: u32,
+    /// What opens it.
+    pub credentials: Option<Credentials>,
+}
+
+/// What opens a shard.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// The ACL user, if any.
+    pub username: Option<String>,
+    /// The password, if any.
+    pub password: Option<SecretString>,
+}
+
+/// A shard's body on the wire.
+#[derive(Debug, Deserialize)]
+struct Body {
+    address: String,
+    #[serde(default = "one")]
+    weight: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// Reads the shards of a ring, without credentials. Items of another kind are left out and named beside.
+///
+/// # Errors
+/// Every mistake, its pointer being `/shard/name`.
+pub fn read(items: &[Item]) -> Result<(Vec<Shard>, Vec<String>), Mistakes> {
+    let mut mistakes = Mistakes::new();
+    let (mut shards, mut left_out) = (Vec::new(), Vec::new());
+    if items.len() > MAX_SHARDS {
+        mistakes.add("", format!("a ring has at most {MAX_SHARDS} shards"));
+    }
+    for item in items.iter().take(MAX_SHARDS) {
+        if item.kind != ItemKind::Shard.as_str() || !item.requires.is_empty() {
+            left_out.push(format!("{} {}", item.kind, item.name));
+            continue;
+        }
+        let pointer = format!("/shard/{}", item.name);
+        match shard(item) {
+            Ok(shard) => shards.push(shard),
+            Err(detail) => mistakes.add(pointer, detail),
+        }
+    }
+    mistakes.into_result((shards, left_out))
+}
+
+fn shard(item: &Item) -> Result<Shard, String> {
+    let name = Name::new(&item.name).map_err(|e| format!("the name {e}"))?;
+    let body: Body = serde_json::from_slice(&item.body).map_err(|e| e.to_string())?;
+    if !(1..=MAX_WEIGHT).contains(&body.weight) {
+        return Err(format!("the weight must be from 1 to {MAX_WEIGHT}, not {}", body.weight));
+    }
+    Ok(Shard { name, address: body.address, weight: body.weight, credentials: None })
+}
+
+/// What must never be seen: the secret of counter keys and the shards' credentials.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    /// The secret of counter keys.
+    pub hash_secret: Option<HashSecret>,
+    /// Credentials by shard name.
+    pub shards: HashMap<String, Credentials>,
+    /// Changes when any secret does.
+    pub fingerprint: String,
+}
+
+impl Secrets {
+    /// Gives the shards their credentials.
+    pub fn unlock(&self, shards: &mut [Shard]) {
+        for shard in shards {
+            shard.credentials = self.shards.get(shard.name.as_str()).cloned();
+        }
+    }
+
+    /// The form that is kept on disk, mode 0600.
+    #[must_use]
+    pub fn to_disk(&self) -> SecretsOnDisk {
+        let shards = self.shards.iter().map(|(name, credentials)| ShardOnDisk {
+            shard: name.clone(),
+            username: credentials.username.clone().unwrap_or_default(),
+            password: credentials.password.as_ref().map(|p| p.expose_secret().to_owned()).unwrap_or_default(),
+        });
+        let hash_secret = self.hash_secret.as_ref().map(|secret| STANDARD.encode(secret.as_bytes()));
+        SecretsOnDisk { hash_secret: hash_secret.unwrap_or_default(), shards: shards.collect(), fingerprint: self.fingerprint.clone() }
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Secrets({})", self.fingerprint)
+    }
+}
+
+/// Why a secrets message cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the hash secret must have 32 bytes, not {0}")]
+pub struct SecretsError(usize);
+
+impl TryFrom<v1::Secrets> for Secrets {
+    type Error = SecretsError;
+
+    fn try_from(message: v1::Secrets) -> Result<Self, SecretsError> {
+        let hash_secret = match message.hash_secret.as_slice() {
+            [] => None,
+            bytes => Some(HashSecret::new(bytes.try_into().map_err(|_| SecretsError(bytes.len()))?)),
+        };
+        let shards = message.shards.into_iter().map(|s| (s.shard, credentials(s.username, s.password))).collect();
+        Ok(Self { hash_secret, shards, fingerprint: message.fingerprint })
+    }
+}
+
+impl TryFrom<SecretsOnDisk> for Secrets {
+    type Error = SecretsError;
+
+    fn try_from(disk: SecretsOnDisk) -> Result<Self, SecretsError> {
+        let hash_secret = STANDARD.decode(&disk.hash_secret).map_err(|_| SecretsError(0))?;
+        let shards = disk.shards.into_iter();
+        let shards = shards.map(|s| v1::ShardCredentials { shard: s.shard, username: s.username, password: s.password }).collect();
+        Self::try_from(v1::Secrets { hash_secret, shards, fingerprint: disk.fingerprint })
+    }
+}
+
+/// [`Secrets`] as kept on disk.
+#[derive(Serialize, Deserialize)]
+pub struct SecretsOnDisk {
+    hash_secret: String,
+    shards: Vec<ShardOnDisk>,
+    fingerprint: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ShardOnDisk {
+    shard: String,
+    username: String,
+    password: String,
+}
+
+fn credentials(username: String, password: String) -> Credentials {
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    Credentials { username: some(username), password: some(password).map(SecretString::from) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(kind: &str, name: &str, body: &str) -> Item {
+        Item { kind: kind.into(), name: name.into(), body: body.into(), requires: vec![] }
+    }
+
+    #[test]
+    fn a_ring_is_read_with_all_its_mistakes() {
+        let (shards, left_out) = read(&[
+            item("shard", "a", r#"{"name":"a","address":"redis://127.0.0.1:1","weight":2}"#),
+            item("shard", "b", r#"{"address":"redis://127.0.0.1:2"}"#),
+            item("mirror", "x", "{}"),
+        ])
+        .unwrap();
+        let seen: Vec<_> = shards.iter().map(|s| (s.name.as_str(), s.address.as_str(), s.weight)).collect();
+        assert_eq!(seen, [("a", "redis://127.0.0.1:1", 2), ("b", "redis://127.0.0.1:2", 1)]);
+        assert_eq!(left_out, ["mirror x"]);
+        let mistakes = read(&[item("shard", "a b", "{}"), item("shard", "c", r#"{"address":"x","weight":0}"#)]).unwrap_err();
+        let pointers: Vec<_> = mistakes.as_slice().iter().map(|m| m.pointer.as_str()).collect();
+        assert_eq!(pointers, ["/shard/a b", "/shard/c"]);
+    }
+
+    #[test]
+    fn secrets_survive_the_disk_and_are_never_printed() {
+        let message = v1::Secrets {
+            hash_secret: vec![7; 32],
+            shards: vec![v1::ShardCredentials { shard: "a".into(), username: "u".into(), password: "hunter2".into() }],
+            fingerprint: "f1".into(),
+        };
+        let secrets = Secrets::try_from(message).unwrap();
+        let again = Secrets::try_from(secrets.to_disk()).unwrap();
+        assert_eq!(again.hash_secret.as_ref().unwrap().as_bytes(), &[7; 32]);
+        let (shards, _) = read(&[item("shard", "a", r#"{"address":"redis://127.0.0.1:1"}"#)]).unwrap();
+        let mut shards = shards;
+        again.unlock(&mut shards);
+        let credentials = shards[0].credentials.as_ref().unwrap();
+        assert_eq!(credentials.password.as_ref().unwrap().expose_secret(), "hunter2");
+        assert!(!format!("{again:?} {shards:?}").contains("hunter2"));
+        assert!(Secrets::try_from(v1::Secrets { hash_secret: vec![1; 31], ..Default::default() }).is_err());
+    }
+}
