@@ -58,6 +58,13 @@ pub(super) struct Tally {
     pub(super) units: u64,
 }
 
+impl Tally {
+    fn add(&mut self, units: u64) {
+        self.requests += 1;
+        self.units = self.units.saturating_add(units);
+    }
+}
+
 /// What ledgers gave at the end of a second.
 #[derive(Debug, Default)]
 pub(super) struct Drained {
@@ -132,16 +139,13 @@ impl Ledger {
             shard: limit.and_then(|l| l.shard.as_ref()),
             cause: degraded.map(|d| d.cause),
         };
-        let tally = match self.cells.get_mut(&cell) {
-            Some(tally) => tally,
-            None if self.cells.len() >= MAX_CELLS => {
-                self.lost += u64::from(outcome != Outcome::ShadowDenied);
-                return;
-            }
-            None => self.cells.entry(owned(decision, cell)).or_default(),
-        };
-        tally.requests += 1;
-        tally.units = tally.units.saturating_add(cost);
+        if let Some(tally) = self.cells.get_mut(&cell) {
+            tally.add(cost);
+        } else if self.cells.len() < MAX_CELLS {
+            self.cells.entry(owned(decision, cell)).or_default().add(cost);
+        } else {
+            self.lost += u64::from(outcome != Outcome::ShadowDenied);
+        }
     }
 }
 
@@ -177,6 +181,6 @@ fn subject<'a>(request: &'a Request<'_>, v6_prefix: u8) -> Subject<'a> {
     match (&request.subject, request.client_ip) {
         (Some(s), _) => Subject { kind: (&*s.kind).into(), id: (&*s.id).into() },
         (None, Some(ip)) => Subject::from_ip(ip, v6_prefix),
-        (None, None) => Subject { kind: "anonymous".into(), id: b"".as_slice().into() },
+        (None, None) => Subject::anonymous(),
     }
 }

@@ -1,0 +1,114 @@
+use std::io::Write as _;
+
+use clap::Parser as _;
+use secrecy::ExposeSecret as _;
+
+use super::*;
+
+fn flags(line: &[&str]) -> Flags {
+    Flags::try_parse_from(std::iter::once(&"weir-agent").chain(line)).unwrap()
+}
+
+fn variables(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn mistakes(line: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
+    load(&flags(line), variables(environment)).unwrap_err().into_iter().map(|m| m.pointer).collect()
+}
+
+#[test]
+fn a_rules_file_is_enough() {
+    let loaded = load(&flags(&["--rules", "rules.yaml"]), []).unwrap();
+    assert!(matches!(&loaded.agent.rules, RulesFrom::File(path) if path.as_os_str() == "rules.yaml"));
+    assert!(matches!(loaded.agent.counters, Counters::Memory));
+    assert_eq!(loaded.agent.listen.tcp, Some("127.0.0.1:7080".parse().unwrap()));
+    assert_eq!((loaded.agent.budget, loaded.agent.agents, loaded.agent.v6_prefix), (Duration::from_millis(5), 1, 64));
+    assert_eq!(loaded.log, LogSettings { filter: "info".into(), json: false });
+    assert!(loaded.agent.authz.trusted_proxies.is_empty() && loaded.agent.authz.subject_header.is_none());
+}
+
+#[test]
+fn flags_override_the_environment_which_overrides_the_file() {
+    let file = file("name = 'from-file'\nbudget = '7ms'\nagents = 3\ntrusted_proxies = ['127.0.0.0/8', '::1']\nlog_json = true\n");
+    let path = file.path().to_str().unwrap();
+    let environment = [("WEIR_AGENT_NAME", "from-env"), ("WEIR_AGENT_BUDGET", "8ms"), ("OTHER", "x"), ("WEIR_AGENT_CONFIG", path)];
+    let loaded = load(&flags(&["--rules", "r.yaml", "--name", "from-flag"]), variables(&environment)).unwrap();
+    assert_eq!(loaded.agent.name, "from-flag");
+    assert_eq!((loaded.agent.budget, loaded.agent.agents), (Duration::from_millis(8), 3));
+    assert_eq!(loaded.agent.authz.trusted_proxies.len(), 2);
+    assert!(loaded.log.json);
+}
+
+#[test]
+fn shards_are_repeated_as_flags_and_listed_elsewhere() {
+    let shards = |loaded: Loaded| match loaded.agent.counters {
+        Counters::Shards(shards) => shards.into_iter().map(|s| (s.name.to_string(), s.address.to_string())).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let by_flag = flags(&["--rules", "r", "--shard", "a=redis://127.0.0.1:1/0", "--shard", "b=redis://:pw@127.0.0.1:2/0"]);
+    let by_flag = load(&by_flag, []).unwrap();
+    let by_variable = [("WEIR_AGENT_SHARDS", "a=redis://127.0.0.1:1/0, b=redis://:pw@127.0.0.1:2/0")];
+    let by_variable = load(&flags(&["--rules", "r"]), variables(&by_variable)).unwrap();
+    assert!(!format!("{by_flag:?}").contains("pw"));
+    let found = shards(by_flag);
+    assert_eq!(found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(found, shards(by_variable));
+}
+
+#[test]
+fn every_mistake_is_reported_with_its_place() {
+    let file = file("budget = '1h'\nv6_prefix = 129\nnonsense = 1\ntoken = 'weir_x'\n[authz]\nx = 1\n");
+    let path = file.path().to_str().unwrap();
+    let environment = [
+        ("WEIR_AGENT_AGENTS", "0"),
+        ("WEIR_AGENT_ON_NO_RULES", "maybe"),
+        ("WEIR_AGENT_TYPO", "1"),
+        ("WEIR_AGENT_COUNTERS", "control_plane"),
+        ("WEIR_AGENT_HASH_SECRET", "abc"),
+    ];
+    let found = mistakes(&["--config", path, "--name", "a b", "--shard", "nonsense", "--listen", "here"], &environment);
+    for place in [
+        "--name",
+        "--shard",
+        "--listen",
+        "WEIR_AGENT_AGENTS",
+        "WEIR_AGENT_ON_NO_RULES",
+        "WEIR_AGENT_TYPO",
+        "counters",
+        "hash_secret_file",
+        "rules",
+        "authz",
+        "token",
+        &format!("{path}: budget"),
+        &format!("{path}: v6_prefix"),
+        &format!("{path}: nonsense"),
+    ] {
+        assert!(found.iter().any(|pointer| pointer == place), "{place} is missing in {found:?}");
+    }
+    assert_eq!(found.len(), 14, "{found:?}");
+}
+
+#[test]
+fn secrets_come_from_files_and_are_never_printed() {
+    let (token, secret) = (file(" weir_secret\n"), file(&"ab".repeat(32)));
+    let (token, secret) = (token.path().to_str().unwrap(), secret.path().to_str().unwrap());
+    let environment = [("WEIR_AGENT_TOKEN_FILE", token)];
+    let loaded = load(&flags(&["--control-plane", "http://127.0.0.1:7071"]), variables(&environment)).unwrap();
+    let RulesFrom::ControlPlane(control_plane) = &loaded.agent.rules else { panic!("{loaded:?}") };
+    assert_eq!(control_plane.token.expose_secret(), "weir_secret");
+    assert!(matches!(loaded.agent.counters, Counters::FromControlPlane));
+    assert!(!format!("{loaded:?}").contains("weir_secret"));
+    let loaded = load(&flags(&["--rules", "r"]), variables(&[("WEIR_AGENT_HASH_SECRET_FILE", secret)])).unwrap();
+    assert_eq!(loaded.agent.hash_secret.unwrap().as_bytes(), &[0xab; 32]);
+    let both = [("WEIR_AGENT_TOKEN_FILE", token), ("WEIR_AGENT_HASH_SECRET_FILE", secret)];
+    assert_eq!(mistakes(&["--control-plane", "http://127.0.0.1:7071"], &both), ["hash_secret_file"]);
+    assert_eq!(mistakes(&["--control-plane", "http://127.0.0.1:7071"], &[]), ["token_file"]);
+    assert_eq!(mistakes(&["--rules", "r"], &[("WEIR_AGENT_LISTEN_TOKEN_FILE", "/no/such/file")]), ["WEIR_AGENT_LISTEN_TOKEN_FILE"]);
+}
