@@ -44,7 +44,11 @@ fn start(flags: &Flags) -> anyhow::Result<()> {
 fn start_log(log: &LogSettings) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&log.filter)?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if log.json { builder.json().init() } else { builder.init() }
+    if log.json {
+        builder.json().init()
+    } else {
+        builder.init()
+    }
     Ok(())
 }
 

@@ -160,7 +160,8 @@ fn split_unquoted(text: &str, separator: u8) -> Option<Vec<&str>> {
 }
 
 /// One address as proxies write it: perhaps quoted, in brackets, with a port or a zone. Octets with leading zeros are refused.
-fn address(text: &str) -> Option<IpAddr> {
+#[must_use]
+pub fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let text = text.strip_prefix('"').map_or(Some(text), |rest| rest.strip_suffix('"'))?.trim();
     let host = if let Some(rest) = text.strip_prefix('[') {

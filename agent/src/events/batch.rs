@@ -34,7 +34,8 @@ fn merge(tallies: Vec<SubjectTally>) -> Vec<SubjectTally> {
     let mut places: HashMap<(Option<Name>, Option<Name>, String), usize> = HashMap::new();
     let mut merged: Vec<SubjectTally> = Vec::with_capacity(tallies.len());
     for tally in tallies {
-        let place = *places.entry((tally.rule.clone(), tally.tier.clone(), format!("{}\0{}", tally.domain, tally.subject))).or_insert(merged.len());
+        let place =
+            *places.entry((tally.rule.clone(), tally.tier.clone(), format!("{}\0{}", tally.domain, tally.subject))).or_insert(merged.len());
         match merged.get_mut(place) {
             Some(sum) => {
                 sum.denied += tally.denied;

@@ -107,8 +107,7 @@ fn degraded(mut decision: Decision) -> Decision {
 }
 
 fn rows(batch: &v1::EventBatch) -> Vec<(String, v1::Outcome, u64, u64, String)> {
-    let mut rows: Vec<_> =
-        batch.aggregates.iter().map(|a| (a.rule.clone(), a.outcome(), a.requests, a.units, a.cause.clone())).collect();
+    let mut rows: Vec<_> = batch.aggregates.iter().map(|a| (a.rule.clone(), a.outcome(), a.requests, a.units, a.cause.clone())).collect();
     rows.sort();
     rows
 }
@@ -157,10 +156,8 @@ async fn bb_41_would_be_denials_are_counted_like_denials() {
     bench.tick();
     let none = String::new();
     let dry = bench.batch(0).await;
-    let expected = [
-        ("r".to_owned(), v1::Outcome::Allowed, 100, 100, none.clone()),
-        ("r".to_owned(), v1::Outcome::ShadowDenied, 95, 95, none.clone()),
-    ];
+    let expected =
+        [("r".to_owned(), v1::Outcome::Allowed, 100, 100, none.clone()), ("r".to_owned(), v1::Outcome::ShadowDenied, 95, 95, none.clone())];
     assert_eq!(rows(&dry), expected);
     let stands_for: f64 = dry.denials.iter().map(|d| d.weight).sum();
     assert!((stands_for - 95.0).abs() < 1e-6 && dry.denials.iter().all(|d| d.outcome() == v1::Outcome::ShadowDenied));
@@ -169,10 +166,7 @@ async fn bb_41_would_be_denials_are_counted_like_denials() {
     }
     bench.tick();
     let enforced = rows(&bench.batch(1).await);
-    let expected = [
-        ("r".to_owned(), v1::Outcome::Allowed, 5, 5, none.clone()),
-        ("r".to_owned(), v1::Outcome::Denied, 95, 95, none),
-    ];
+    let expected = [("r".to_owned(), v1::Outcome::Allowed, 5, 5, none.clone()), ("r".to_owned(), v1::Outcome::Denied, 95, 95, none)];
     assert_eq!(enforced, expected);
 }
 

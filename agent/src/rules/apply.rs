@@ -119,7 +119,8 @@ impl Applier {
     /// # Errors
     /// [`Refusal`].
     pub fn rules(&self, domain: &Name, revision: u64, items: &[Item]) -> Result<(), Refusal> {
-        self.use_items(domain, revision, items, Origin::ControlPlane).inspect_err(|refusal| self.store.rules_refused(domain, refusal.to_string()))?;
+        self.use_items(domain, revision, items, Origin::ControlPlane)
+            .inspect_err(|refusal| self.store.rules_refused(domain, refusal.to_string()))?;
         self.keep(|disk| disk.save_rules(domain.as_str(), revision, items))
     }
 

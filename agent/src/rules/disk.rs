@@ -207,7 +207,12 @@ mod tests {
     use super::*;
 
     fn items() -> Vec<Item> {
-        vec![Item { kind: "rule".into(), name: "r".into(), body: br#"{"name":"r","note":"\u00fc"}"#.to_vec(), requires: vec!["x:y".into()] }]
+        vec![Item {
+            kind: "rule".into(),
+            name: "r".into(),
+            body: br#"{"name":"r","note":"\u00fc"}"#.to_vec(),
+            requires: vec!["x:y".into()],
+        }]
     }
 
     #[test]

@@ -4,8 +4,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse as _, Response};
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use weir_core::headers;
 
 use super::question::Question;

@@ -55,7 +55,9 @@ impl Listeners {
     /// [`ListenError`]; nothing stays open.
     pub async fn open(settings: &ListenSettings) -> Result<Self, ListenError> {
         let tcp = match settings.tcp {
-            Some(address) if !address.ip().to_canonical().is_loopback() && settings.token.is_none() => return Err(ListenError::NoToken(address)),
+            Some(address) if !address.ip().to_canonical().is_loopback() && settings.token.is_none() => {
+                return Err(ListenError::NoToken(address));
+            }
             Some(address) => Some(TcpListener::bind(address).await.map_err(|error| ListenError::Tcp(address, error))?),
             None => None,
         };

@@ -170,7 +170,10 @@ impl Reader {
         for (name, value) in fields {
             let pointer = format!("/headers/{}", escaped(&name));
             let Some(value) = text(value, &pointer, 0, MAX_PATH, &mut self.mistakes) else { continue };
-            match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value).or_else(|_| HeaderValue::from_bytes(value.as_bytes()))) {
+            match (
+                HeaderName::from_bytes(name.as_bytes()),
+                HeaderValue::from_str(&value).or_else(|_| HeaderValue::from_bytes(value.as_bytes())),
+            ) {
                 (Ok(name), Ok(value)) => {
                     headers.append(name, value);
                 }
@@ -274,8 +277,19 @@ mod tests {
         let body = r#"{ "domain": 1, "subject": "", "method": "GE T", "headers": {"a b": "x", "ok": "a\r\nb", "n": 1},
             "client_ip": "1.2.3", "descriptors": [1, {"key": ""}, {"key": "k", "value": "v", "x": 1}], "cost": -1, "hits": 1 }"#;
         let expected = [
-            "/hits", "/domain", "/subject", "/method", "/headers/a b", "/headers/ok", "/headers/n", "/client_ip", "/descriptors/0",
-            "/descriptors/1/key", "/descriptors/1", "/descriptors/2/x", "/cost",
+            "/hits",
+            "/domain",
+            "/subject",
+            "/method",
+            "/headers/a b",
+            "/headers/ok",
+            "/headers/n",
+            "/client_ip",
+            "/descriptors/0",
+            "/descriptors/1/key",
+            "/descriptors/1",
+            "/descriptors/2/x",
+            "/cost",
         ];
         assert_eq!(pointers(body), expected);
     }

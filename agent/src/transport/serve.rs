@@ -162,7 +162,8 @@ impl Gate {
     fn admits<B>(&self, request: &Request<B>) -> bool {
         let Some(token) = &self.token else { return true };
         let sent = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-        let sent = sent.split_at_checked(7).filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer ")).map_or(&b""[..], |(_, token)| token);
+        let sent =
+            sent.split_at_checked(7).filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer ")).map_or(&b""[..], |(_, token)| token);
         let right = bool::from(sent.ct_eq(token.expose_secret().as_bytes()));
         right || OPEN_PATHS.contains(&request.uri().path())
     }

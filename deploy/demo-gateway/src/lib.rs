@@ -92,7 +92,7 @@ async fn nothing() -> Response {
 
 /// What the caller says about itself.
 fn caller(headers: &HeaderMap) -> Option<String> {
-    let text = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let user = text(&SUBJECT_HEADER)?;
-    Some(text(&TIER_HEADER).map_or_else(|| user.clone(), |tier| format!("{user} ({tier})")))
+    let text = |name: HeaderName| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let user = text(SUBJECT_HEADER)?;
+    Some(text(TIER_HEADER).map_or_else(|| user.clone(), |tier| format!("{user} ({tier})")))
 }
