@@ -1,0 +1,101 @@
+//! The effective limit of a tier, and the cost.
+
+use http::HeaderMap;
+
+use super::{choose, compile, compile_with, headers, request};
+use crate::decision::Source;
+use crate::limit::{Algorithm, Bound};
+use crate::name::Name;
+use crate::request::Request;
+use crate::ruleset::{ChoiceError, Chosen, Effective, RuleSet};
+
+fn only(rules: &RuleSet, tier: Option<&str>) -> Chosen {
+    let empty = HeaderMap::new();
+    choose(rules, &Request { tier, ..request(&empty) }).unwrap().rules.remove(0)
+}
+
+fn bound(chosen: &Chosen) -> Option<Bound> {
+    match &chosen.effective {
+        Effective::Unlimited => None,
+        Effective::Blocked(bound) | Effective::Counted { bound, .. } => Some(*bound),
+    }
+}
+
+#[test]
+fn each_tier_has_its_limit() {
+    let rules = compile("  - {name: r, limits: {paid: {limit: 1000, window: 60s, burst: 50}, '*': {limit: 100, window: 60s}}}");
+    let star = Bound { algorithm: Algorithm::TokenBucket, limit: 100, capacity: 100, window_us: 60_000_000 };
+    for tier in [None, Some("free"), Some("gold"), Some(""), Some("PAID")] {
+        let chosen = only(&rules, tier);
+        assert_eq!((bound(&chosen), chosen.source), (Some(star), Source::AnyTier), "{tier:?}");
+    }
+    let paid = only(&rules, Some("paid"));
+    assert_eq!(bound(&paid), Some(Bound { limit: 1_000, capacity: 50, ..star }));
+    assert_eq!(paid.source, Source::Tier(Name::new("paid").unwrap()));
+}
+
+#[test]
+fn an_unknown_tier_is_the_default_tier_and_flagged() {
+    let rules = compile_with(
+        "tiers: [{name: paid}, {name: free, default: true}]",
+        "  - {name: r, limits: {free: {limit: 1, window: 1s}, paid: {unlimited: true}}}",
+    );
+    let empty = HeaderMap::new();
+    for (tier, position, unknown) in [(None, 1, false), (Some("free"), 1, false), (Some("gold"), 1, true), (Some("paid"), 0, false)] {
+        let choice = choose(&rules, &Request { tier, ..request(&empty) }).unwrap();
+        assert_eq!((choice.tier, choice.unknown_tier), (position, unknown), "{tier:?}");
+    }
+    assert_eq!(only(&rules, Some("paid")).effective, Effective::Unlimited);
+}
+
+#[test]
+fn a_domain_without_tiers_has_one_called_default() {
+    let rules = compile_with("", "  - {name: r, key: [tier]}");
+    assert_eq!(rules.tiers, ["default"]);
+    let empty = HeaderMap::new();
+    assert!(choose(&rules, &Request { tier: Some("gold"), ..request(&empty) }).unwrap().unknown_tier);
+}
+
+/// BB-45: a limit of 0 blocks.
+#[test]
+fn bb_45_zero_blocks() {
+    let rules = compile("  - {name: r, limits: {'*': {limit: 0, window: 60s}}}");
+    assert!(matches!(only(&rules, None).effective, Effective::Blocked(Bound { limit: 0, capacity: 0, .. })));
+}
+
+#[test]
+fn the_domains_defaults_fill_in_what_rules_leave_out() {
+    let rules = compile_with(
+        "defaults: {algorithm: fixed_window, on_failure: {mode: closed}}",
+        "  - {name: a}\n  - {name: b, algorithm: sliding_window, on_failure: {mode: open}}",
+    );
+    let shown: Vec<_> =
+        rules.rules.iter().map(|rule| (rule.index, rule.algorithm.as_str(), rule.on_failure.mode.as_str(), rule.group.as_str())).collect();
+    assert_eq!(shown, [(0, "fixed_window", "closed", "a"), (1, "sliding_window", "open", "b")]);
+    assert_eq!(only(&rules, None).effective, {
+        let Effective::Counted { key, cost, .. } = only(&rules, None).effective else { panic!() };
+        Effective::Counted { bound: Bound { algorithm: Algorithm::FixedWindow, limit: 10, capacity: 10, window_us: 1_000_000 }, key, cost }
+    });
+}
+
+#[test]
+fn the_cost_comes_from_the_request_or_the_rules_header() {
+    let rules = compile("  - {name: plain}\n  - {name: header, cost_header: X-Cost}");
+    let costs = |lines: &[(&str, &str)]| {
+        let lines = headers(lines);
+        let choice = choose(&rules, &Request { cost: 7, ..request(&lines) })?;
+        let cost = |chosen: &Chosen| match chosen.effective {
+            Effective::Counted { cost, .. } => cost,
+            _ => panic!(),
+        };
+        Ok(choice.rules.iter().map(cost).collect::<Vec<_>>())
+    };
+    assert_eq!(costs(&[]), Ok(vec![7, 7]));
+    assert_eq!(costs(&[("x-cost", "3")]), Ok(vec![7, 3]));
+    assert_eq!(costs(&[("x-cost", "0")]), Ok(vec![7, 0]));
+    assert_eq!(costs(&[("x-cost", "9007199254740991")]), Ok(vec![7, 9_007_199_254_740_991]));
+    for bad in [&["-1"][..], &["1.5"], &[""], &["+1"], &["1e3"], &["x"], &["9007199254740992"], &["18446744073709551616"], &["1", "2"]] {
+        let lines: Vec<_> = bad.iter().map(|value| ("x-cost", *value)).collect();
+        assert_eq!(costs(&lines), Err(ChoiceError::Cost { header: "x-cost".into() }), "{bad:?}");
+    }
+}
