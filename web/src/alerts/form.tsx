@@ -60,7 +60,7 @@ export function AlertForm({ domain, before, reread, onClose }: Props) {
       <TextInput
         label="Name"
         required={!before}
-        disabled={before !== undefined}
+        readOnly={before !== undefined}
         data-autofocus
         spellCheck={false}
         {...form.getInputProps("name")}

@@ -19,10 +19,24 @@ const weir: MantineColorsTuple = [
   "#064552",
 ];
 
+/** The kit's greys of the dark scheme, in the cool tone of our surfaces. */
+const dark: MantineColorsTuple = [
+  "#e4ebf0",
+  "#c3cfd8",
+  "#9bacb9",
+  "#71838f",
+  "#3b4a57",
+  "#31404c",
+  "#1a252e",
+  "#151e26",
+  "#101920",
+  "#0e151b",
+];
+
 export const theme = createTheme({
   primaryColor: "weir",
   primaryShade: 7,
-  colors: { weir },
+  colors: { weir, dark },
   defaultRadius: 8,
   cursorType: "pointer",
   fontFamily: 'Inter, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif',

@@ -26,7 +26,7 @@ export function chartOptions(width: number, lines: readonly Line[], around: Surr
     cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 }, y: false },
     scales: { x: { time: true }, y: { range: (_, __, max) => [0, roomAbove(max)] } },
     axes: [
-      { ...axis, grid: { show: false }, values: timeLabels },
+      { ...axis, size: 28, grid: { show: false }, values: timeLabels },
       {
         ...axis,
         size: 52,

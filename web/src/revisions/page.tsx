@@ -76,7 +76,7 @@ function columns(newest: number | undefined, roll: ((revision: Revision) => void
         aria-label={`Roll back to revision ${r.revision}`}
         onClick={() => roll(r)}
       >
-        Roll back to this
+        Roll back
       </Button>
     );
   return [...list, { key: "actions", header: "Actions", actions: true, cell: button }];

@@ -30,7 +30,7 @@ export function BasicFields({ form, named }: RuleFields & { named: boolean }) {
           }
           placeholder="search"
           required={!named}
-          disabled={named}
+          readOnly={named}
           autoComplete="off"
           spellCheck={false}
           {...form.getInputProps("name")}

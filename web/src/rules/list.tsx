@@ -209,10 +209,8 @@ function How({ rule }: { rule: Rule }) {
   const failure = rule.on_failure;
   return (
     <span className={classes.how}>
-      {rule.algorithm ? ALGORITHM_WORDS[rule.algorithm] : "Default"}
-      <span className={classes.soft}>
-        {failure ? `Shard away: ${FAILURE_WORDS[failure.mode].toLowerCase()}` : "Shard away: default"}
-      </span>
+      {rule.algorithm ? ALGORITHM_WORDS[rule.algorithm] : "Domain’s default"}
+      {failure && <span className={classes.soft}>shard away: {FAILURE_WORDS[failure.mode].toLowerCase()}</span>}
     </span>
   );
 }

@@ -56,7 +56,7 @@ export function ShardForm({ before, reread, onClose }: Props) {
       <TextInput
         label="Name"
         required={!before}
-        disabled={before !== undefined}
+        readOnly={before !== undefined}
         data-autofocus
         spellCheck={false}
         {...form.getInputProps("name")}

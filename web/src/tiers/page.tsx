@@ -187,7 +187,7 @@ function TierForm({ domain, before, reread, onClose }: FormProps) {
       <TextInput
         label="Name"
         description={before ? "A tier keeps its name: gateways send it." : "As gateways send it."}
-        disabled={before !== undefined}
+        readOnly={before !== undefined}
         required={before === undefined}
         autoComplete="off"
         spellCheck={false}
