@@ -28,11 +28,12 @@ export function answer(world, { method, path, query, body, headers }) {
           ? []
           : [
               {
-                pointer: "/rules/search",
+                pointer: "/rules/1",
                 detail: "the broader rule per-user has a lower limit for tier free in some windows",
               },
             ],
     };
+  if (kind === "export") return { domain: "default", tiers: world.lists.tiers, rules: world.lists.rules };
   if (kind === "agents") return agentsCall(world, method, name);
   if (kind === "audit")
     return page(world.audit.filter((e) => ["kind", "name"].every((f) => !query.get(f) || e[f] === query.get(f))));
@@ -73,7 +74,7 @@ function revisionsCall(world, name, action) {
   const names = (state) => world.agents.filter((a) => a.domains[0].state === state).map((a) => a.name);
   const refused = world.agents
     .filter((a) => a.domains[0].state === "refused")
-    .map((a) => ({ agent: a.name, errors: a.domains[0].errors }));
+    .map((a) => ({ agent: a.name, errors: a.domains[0].errors.map((e) => `${e.pointer}: ${e.detail}`) }));
   return {
     ...found,
     agents: { current: names("current"), pending: names("pending"), refused, offline: names("offline") },

@@ -1,6 +1,7 @@
 /** Rules: reading and writing them, and what lint says about them. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { CALM_MILLIS } from "../app/query";
+import { warningsByRule } from "../rules/warnings";
 import { allItems, api, bodyOf, ifMatch, written } from "./client";
 import type { Rule } from "./model";
 
@@ -52,11 +53,18 @@ export function useDeleteRule(domain: string) {
   });
 }
 
-/** Lint's warnings, by the name of the rule that they are about. */
+/** Lint's warnings, by the name of the rule that they are about. They point into the exported document. */
 export function useLint(domain: string) {
   return useQuery({
     queryKey: ["rules", domain, "lint"],
-    queryFn: () => bodyOf(api.GET("/v1/lint", { params: { query: { domain } } })),
+    queryFn: async () => {
+      const params = { query: { domain } };
+      const [lint, document] = await Promise.all([
+        bodyOf(api.GET("/v1/lint", { params })),
+        bodyOf(api.GET("/v1/export", { params })),
+      ]);
+      return warningsByRule(lint.warnings, document.rules ?? []);
+    },
     staleTime: CALM_MILLIS,
   });
 }

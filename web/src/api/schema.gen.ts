@@ -324,6 +324,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/lint": {
         parameters: {
             query?: never;
@@ -436,6 +452,7 @@ export interface components {
         Session: {
             name: string;
             role: components["schemas"]["Role"];
+            domains?: string[] | null;
         };
         /** @enum {string} */
         Role: "viewer" | "operator" | "admin";
@@ -574,7 +591,7 @@ export interface components {
             pending: string[];
             refused: {
                 agent: string;
-                errors: components["schemas"]["Mistake"][];
+                errors: string[];
             }[];
             offline: string[];
         };
@@ -619,6 +636,11 @@ export interface components {
             revision?: number | null;
             before?: unknown;
             after?: unknown;
+        };
+        RulesDocument: {
+            domain: string;
+            tiers: components["schemas"]["Tier"][];
+            rules?: components["schemas"]["Rule"][];
         };
         Lint: {
             warnings: components["schemas"]["Mistake"][];
@@ -2037,6 +2059,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditEntryList"];
+                };
+            };
+            /** @description problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export: {
+        parameters: {
+            query?: {
+                domain?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description ok */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RulesDocument"];
                 };
             };
             /** @description problem */

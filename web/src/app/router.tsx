@@ -55,7 +55,9 @@ const newRule = createRoute({
 
 const rule = createRoute({
   getParentRoute: parent,
-  path: "/rules/$name",
+  // The name is in the search part: a name may hold dots and colons, which servers and proxies treat in their own ways in paths.
+  path: "/rules/edit",
+  validateSearch: (search) => pick(search, "name"),
   component: lazyRouteComponent(() => import("../rules/edit")),
 });
 

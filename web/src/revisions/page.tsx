@@ -106,7 +106,7 @@ function Detail({ domain, revision }: { domain: string; revision: Revision }) {
               <Agents tone="warn" label="Pending" names={agents.pending} />
               {agents.refused.map(({ agent, errors }) => (
                 <li key={agent}>
-                  <Mark tone="bad">Refused by {agent}</Mark> {errors.map((e) => `${e.pointer} ${e.detail}`).join("; ")}
+                  <Mark tone="bad">Refused by {agent}</Mark> {errors.join("; ")}
                 </li>
               ))}
               <Agents tone="idle" label="Offline" names={agents.offline} />

@@ -1,5 +1,5 @@
 import { Button } from "@mantine/core";
-import { useNavigate, useParams } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Rule } from "../api/model";
 import { useDeleteRule, useLint, useRule } from "../api/rules";
@@ -12,10 +12,9 @@ import { Page } from "../ui/page";
 import { sayStored } from "../ui/save";
 import { Loaded } from "../ui/state";
 import { RuleEditor } from "./editor";
-import { warningsOf } from "./warnings";
 
 export default function EditRulePage() {
-  const { name } = useParams({ from: "/shell/rules/$name" });
+  const { name = "" } = useSearch({ from: "/shell/rules/edit" });
   const domain = useDomain();
   const rule = useRule(domain, name);
   const lint = useLint(domain);
@@ -35,7 +34,7 @@ export default function EditRulePage() {
             key={`${domain}/${name}`}
             domain={domain}
             before={read}
-            warnings={warningsOf(lint.data?.warnings, name)}
+            warnings={lint.data?.get(name) ?? []}
             reload={async () => (await rule.refetch()).data}
           />
         )}

@@ -1,7 +1,7 @@
 import { Alert, Anchor, Button, TextInput, Tooltip } from "@mantine/core";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useRuleTraffic } from "../api/analytics";
-import type { Mistake, Rule } from "../api/model";
+import type { Rule } from "../api/model";
 import { useLint, useRules } from "../api/rules";
 import { useDomain, useDomains } from "../app/domain";
 import { count, plural, share } from "../format/number";
@@ -12,7 +12,6 @@ import { Mark, Tag } from "../ui/mark";
 import { Page, Panel } from "../ui/page";
 import { Empty, Loaded } from "../ui/state";
 import classes from "./list.module.css";
-import { warningsOf } from "./warnings";
 import { ALGORITHM_WORDS, FAILURE_WORDS, limitWords, matchWords } from "./words";
 
 /** Requests of the last 24 hours that met a rule. */
@@ -20,6 +19,9 @@ export interface Traffic {
   hits: number;
   denied: number;
 }
+
+type Warnings = ReadonlyMap<string, string[]>;
+const NO_WARNINGS: Warnings = new Map();
 
 export default function RulesPage() {
   const domain = useDomain();
@@ -47,7 +49,7 @@ export default function RulesPage() {
                 Every request passes. Create a rule here, or apply a file of them: <code>weir apply -f rules.yaml</code>
               </Empty>
             ) : (
-              <RuleTable rules={all} warnings={lint.data?.warnings ?? []} traffic={traffic.data} />
+              <RuleTable rules={all} warnings={lint.data ?? NO_WARNINGS} traffic={traffic.data} />
             )
           }
         </Loaded>
@@ -73,7 +75,7 @@ function DomainMode({ domain }: { domain: string }) {
 
 interface TableProps {
   rules: readonly Rule[];
-  warnings: readonly Mistake[];
+  warnings: Warnings;
   traffic: ReadonlyMap<string, Traffic> | undefined;
 }
 
@@ -116,7 +118,7 @@ function RuleTable({ rules, warnings, traffic }: TableProps) {
   );
 }
 
-function columns(warnings: readonly Mistake[], traffic: ReadonlyMap<string, Traffic> | undefined): Column<Rule>[] {
+function columns(warnings: Warnings, traffic: ReadonlyMap<string, Traffic> | undefined): Column<Rule>[] {
   const hits = (rule: Rule) => traffic?.get(rule.name)?.hits ?? 0;
   const denied = (rule: Rule) => traffic?.get(rule.name)?.denied ?? 0;
   const numbers: Column<Rule>[] = [
@@ -135,7 +137,7 @@ function columns(warnings: readonly Mistake[], traffic: ReadonlyMap<string, Traf
       header: "Name",
       main: true,
       sort: (rule) => rule.name,
-      cell: (rule) => <Name rule={rule} warnings={warningsOf(warnings, rule.name)} />,
+      cell: (rule) => <Name rule={rule} warnings={warnings.get(rule.name) ?? []} />,
     },
     { key: "mode", header: "State", sort: (rule) => rule.mode ?? "enforce", cell: (rule) => <Mode rule={rule} /> },
     {
@@ -155,7 +157,7 @@ function Name({ rule, warnings }: { rule: Rule; warnings: string[] }) {
   return (
     <>
       <span className={classes.name}>
-        <Anchor fw={600} renderRoot={(props) => <Link to="/rules/$name" params={{ name: rule.name }} {...props} />}>
+        <Anchor fw={600} renderRoot={(props) => <Link to="/rules/edit" search={{ name: rule.name }} {...props} />}>
           {rule.name}
         </Anchor>
         {warnings.length > 0 && (

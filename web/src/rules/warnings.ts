@@ -1,12 +1,16 @@
-import type { Mistake } from "../api/model";
+import type { Mistake, Rule } from "../api/model";
 import { pointerParts } from "../api/pointer";
 
-/** What lint says about the rule `name`: warnings point at `/rules/NAME/...`. */
-export function warningsOf(warnings: readonly Mistake[] | undefined, name: string): string[] {
-  return (warnings ?? []).filter((warning) => about(warning, name)).map((warning) => warning.detail);
-}
-
-function about({ pointer }: Mistake, name: string): boolean {
-  const [kind, rule] = pointerParts(pointer);
-  return kind === "rules" && rule === name;
+/** What lint says, by the rule it is about: `/rules/3/...` is about the fourth rule of the exported document. */
+export function warningsByRule(
+  warnings: readonly Mistake[],
+  rules: readonly Pick<Rule, "name">[],
+): Map<string, string[]> {
+  const byRule = new Map<string, string[]>();
+  for (const { pointer, detail } of warnings) {
+    const [kind, index] = pointerParts(pointer);
+    const rule = kind === "rules" ? rules[Number(index)] : undefined;
+    if (rule) byRule.set(rule.name, [...(byRule.get(rule.name) ?? []), detail]);
+  }
+  return byRule;
 }
