@@ -6,13 +6,16 @@ use nix::sys::signal::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::error::Error;
+use crate::error::{Doing, Error};
 use crate::folder::Folder;
 use crate::owner::Owner;
 use crate::port::loopback;
 use crate::program::Program;
 use crate::server::{Probe, Server, on_free_port};
 use crate::tools;
+
+/// In a lasting folder: the name of the program that made the data.
+const MADE_BY: &str = "made-by";
 
 /// Which of the two servers that speak the Redis protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,12 +31,27 @@ impl Flavor {
     /// The flavors there are, for tests that run on each.
     pub const ALL: [Self; 2] = [Self::Redis, Self::Valkey];
 
-    /// The first flavor that this machine has: enough where one is as good as the other.
+    /// A flavor that this machine has: enough where one is as good as the other. One of the system is preferred to one that `make setup` fetched.
     ///
     /// # Errors
     /// It has neither.
     pub fn available() -> Result<Self, Error> {
-        tools::program(Self::Redis.program()).map(|_| Self::Redis).or_else(|_| tools::program(Self::Valkey.program()).map(|_| Self::Valkey))
+        let system = Self::ALL.into_iter().find(|flavor| tools::system_program(flavor.program()).is_some());
+        // Of those that can be fetched, Valkey is the newer one.
+        let fetched = [Self::Valkey, Self::Redis].into_iter().find(|flavor| tools::fetched_program(flavor.program()).is_some());
+        system.or(fetched).map_or_else(|| tools::program("redis-server or valkey-server").map(|_| Self::Redis), Ok)
+    }
+
+    /// The flavor that made the data in this folder, which the other may not be able to read; for a new folder, an [available](Self::available) one.
+    ///
+    /// # Errors
+    /// It is not on this machine.
+    pub fn for_data(folder: &Path) -> Result<Self, Error> {
+        let made_by = std::fs::read_to_string(folder.join(MADE_BY)).unwrap_or_default();
+        match Self::ALL.into_iter().find(|flavor| flavor.program() == made_by.trim()) {
+            Some(flavor) => tools::program(flavor.program()).map(|_| flavor),
+            None => Self::available(),
+        }
     }
 
     fn program(self) -> &'static str {
@@ -104,6 +122,9 @@ impl Redis {
             None => Address::Socket(sockets.place("s")?.join("redis.sock")),
         };
         let data = folder.place("data")?;
+        if let Some(wanted) = &settings.data {
+            std::fs::write(wanted.join(MADE_BY), settings.flavor.program()).doing(|| format!("write to {}", wanted.display()))?;
+        }
         // In a file, since other users can read a command line, and it may have a password.
         let config = folder.write("redis.conf", &directives(settings, &address, &data))?;
         let program = Program::new(path, folder.join("redis.log"))

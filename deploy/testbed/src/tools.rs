@@ -31,11 +31,27 @@ pub(crate) fn postgres(wanted: Option<u32>) -> Result<PostgresPrograms, Error> {
     installations(system).or_else(|| installations(fetched.into_iter().collect())).ok_or(Error::NotFound { program, looked_in })
 }
 
-/// The first program of this name in PATH or `.tools/bin`.
+/// The first program of this name on the system, else in `.tools/bin`.
 pub(crate) fn program(name: &str) -> Result<PathBuf, Error> {
-    let folders: Vec<PathBuf> = path_folders().into_iter().chain(tools().map(|tools| tools.join("bin"))).collect();
-    let found = folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path));
-    found.ok_or_else(|| Error::NotFound { program: name.to_owned(), looked_in: listed(folders.iter()) })
+    let looked_in = path_folders().into_iter().chain(fetched_folder()).collect::<Vec<_>>();
+    system_program(name)
+        .or_else(|| fetched_program(name))
+        .ok_or_else(|| Error::NotFound { program: name.to_owned(), looked_in: listed(looked_in.iter()) })
+}
+
+/// The first program of this name in PATH.
+pub(crate) fn system_program(name: &str) -> Option<PathBuf> {
+    path_folders().iter().find_map(|folder| program_in(folder, name))
+}
+
+/// The program of this name that `make setup` fetched.
+pub(crate) fn fetched_program(name: &str) -> Option<PathBuf> {
+    program_in(&fetched_folder()?, name)
+}
+
+/// The folder's path is freed of links, as another user may not be able to follow them; the name stays, since Redis acts by the name it is called by.
+fn program_in(folder: &Path, name: &str) -> Option<PathBuf> {
+    Some(folder.canonicalize().ok()?.join(name)).filter(|path| is_program(path))
 }
 
 /// Folders of the system that may hold a Postgres.
@@ -63,15 +79,22 @@ pub(crate) fn major(version: &str) -> Option<u32> {
     number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
+/// PATH, without `.tools/bin`, which the Makefile puts there.
 fn path_folders() -> Vec<PathBuf> {
     if only_fetched() {
         return Vec::new();
     }
-    std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
+    let fetched = fetched_folder();
+    let of_system = |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| Some(folder) != fetched);
+    std::env::var_os("PATH").map(|path| std::env::split_paths(&path).filter(of_system).collect()).unwrap_or_default()
 }
 
 fn only_fetched() -> bool {
     std::env::var_os(TOOLS_ONLY).is_some_and(|value| value == "wheels")
+}
+
+fn fetched_folder() -> Option<PathBuf> {
+    tools().and_then(|tools| tools.join("bin").canonicalize().ok())
 }
 
 /// `.tools` of the checkout we run in.
@@ -80,7 +103,7 @@ fn tools() -> Option<PathBuf> {
         return Some(PathBuf::from(given));
     }
     let here = std::env::current_dir().ok()?;
-    here.ancestors().map(|folder| folder.join(".tools")).find(|path| path.is_dir())
+    here.ancestors().find_map(|folder| folder.join(".tools").canonicalize().ok())
 }
 
 fn is_program(path: &Path) -> bool {

@@ -44,8 +44,11 @@ async fn answers_and_forgets() {
 async fn a_lasting_server_keeps_its_data() {
     for flavor in Flavor::ALL {
         let folder = tempfile::tempdir().expect("a folder");
-        let settings = RedisSettings { flavor, data: Some(folder.path().join("redis")), ..RedisSettings::default() };
+        let data = folder.path().join("redis");
+        assert_eq!(Flavor::for_data(&data).expect("either"), Flavor::available().expect("either"));
+        let settings = RedisSettings { flavor, data: Some(data.clone()), ..RedisSettings::default() };
         let redis = start(settings.clone()).await;
+        assert_eq!(Flavor::for_data(&data).expect("the one that made it"), flavor);
         assert_eq!(ask(&mut connect(&redis).await, "SET a 1").await.expect("answers"), "+OK");
         let place = redis.folder().to_owned();
         drop(redis);
