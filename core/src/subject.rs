@@ -37,7 +37,7 @@ impl<'a> Subject<'a> {
     /// A subject of `kind` with `id`; `None` if the id is empty or longer than [`MAX_ID_LENGTH`].
     #[must_use]
     pub fn new(kind: &'a str, id: &'a [u8]) -> Option<Self> {
-        (!id.is_empty() && id.len() <= MAX_ID_LENGTH).then(|| Self { kind: Cow::Borrowed(kind), id: Cow::Borrowed(id) })
+        (!id.is_empty() && id.len() <= MAX_ID_LENGTH).then_some(Self { kind: Cow::Borrowed(kind), id: Cow::Borrowed(id) })
     }
 
     /// The client address as a subject: IPv4 (also when mapped into IPv6) as it is, IPv6 as its network of `v6_prefix` bits.

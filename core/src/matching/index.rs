@@ -68,10 +68,12 @@ struct ByMethod {
     any: ByValue,
 }
 
+type ByHeaderValue = HashMap<Box<[u8]>, Vec<RuleIndex>>;
+
 #[derive(Debug, Default)]
 struct ByValue {
     descriptors: HashMap<Box<str>, HashMap<Box<str>, Vec<RuleIndex>>>,
-    headers: Vec<(HeaderName, HashMap<Box<[u8]>, Vec<RuleIndex>>)>,
+    headers: Vec<(HeaderName, ByHeaderValue)>,
     plain: Vec<RuleIndex>,
 }
 
