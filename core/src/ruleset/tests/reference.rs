@@ -67,10 +67,15 @@ fn rule() -> impl Strategy<Value = Value> {
         |((path, hosts, methods, headers, descriptors), group, priority, mode, percent)| {
             let mut matches = json!({ "hosts": hosts, "methods": methods, "headers": headers, "descriptors": descriptors });
             let mut rule = json!({ "key": [], "limits": { "*": { "limit": 1, "window": "1s" } }, "priority": priority, "mode": mode });
-            path.map(|path| matches["path"] = json!(path));
+            if let Some(path) = path {
+                matches["path"] = json!(path);
+            }
             rule["match"] = matches;
-            group.map(|group| rule["group"] = json!(group));
-            percent.map(|percent| rule["enforce_percent"] = json!(percent));
+            for (field, value) in [("group", group.map(|group| json!(group))), ("enforce_percent", percent.map(|percent| json!(percent)))] {
+                if let Some(value) = value {
+                    rule[field] = value;
+                }
+            }
             rule
         },
     )
