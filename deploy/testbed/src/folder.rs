@@ -1,10 +1,12 @@
 //! Folders for servers: temporary ones that go away by themselves, and lasting ones, which the servers' user must be able to reach.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
+use nix::unistd::geteuid;
 use tempfile::TempDir;
 
 use crate::error::{Doing, Error};
@@ -47,6 +49,22 @@ impl Folder {
             Some(owner) if !owner.reaches(&wanted) => elsewhere(&wanted, owner)?,
             _ => wanted,
         };
+        let lock = lock(&path)?;
+        Ok(Self { path, owner, _lock: lock, _temporary: None })
+    }
+
+    /// A folder of this name among the temporary ones, which stays, for use by one process at a time.
+    ///
+    /// Others can write where temporary folders are, so one that is not ours alone is refused.
+    pub(crate) fn shared(name: &str, owner: Option<Owner>) -> Result<Self, Error> {
+        let path = temporary_base(owner).join(name);
+        if DirBuilder::new().mode(0o700).create(&path).is_ok() {
+            open_up(&path, owner)?;
+        }
+        let found = fs::symlink_metadata(&path).doing(|| format!("look at {}", path.display()))?;
+        if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
+            return Err(io::Error::other("it is not ours alone")).doing(|| format!("use {}", path.display()));
+        }
         let lock = lock(&path)?;
         Ok(Self { path, owner, _lock: lock, _temporary: None })
     }

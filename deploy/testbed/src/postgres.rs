@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions};
 
-use crate::child::Child;
 use crate::error::{Doing, Error};
 use crate::folder::Folder;
 use crate::owner::Owner;
 use crate::port::loopback;
-use crate::program::{Program, log_tail};
+use crate::program::Program;
 use crate::server::{Probe, Server, on_free_port};
 use crate::tools::{self, PostgresPrograms};
+
+mod data;
 
 /// The superuser that the server is made with.
 const USER: &str = "postgres";
@@ -79,7 +80,7 @@ impl Postgres {
         let made_by = std::fs::read_to_string(data.join("PG_VERSION")).ok().and_then(|version| tools::major(&version));
         let programs = tools::postgres(made_by)?;
         if made_by.is_none() {
-            initialise(&programs, &folder, owner).await?;
+            data::prepare(&programs, &folder, owner, settings.data.is_some()).await?;
         }
         let password = std::fs::read_to_string(folder.join("password")).doing(|| format!("read {}", folder.join("password").display()))?;
         let access = Access { socket: sockets.place("s")?, port, password, tcp: settings.tcp };
@@ -178,29 +179,6 @@ impl Access {
         let options = PgConnectOptions::new_without_pgpass().socket(&self.socket).port(self.port).username(USER).database(USER);
         options.disable_statement_logging().connect().await
     }
-}
-
-/// Makes the data folder. It gets its name only when complete, so that an interrupted start leaves nothing that looks like data.
-async fn initialise(programs: &PostgresPrograms, folder: &Folder, owner: Option<Owner>) -> Result<(), Error> {
-    let password: String = (0..32).map(|_| char::from(rand::random_range(b'a'..=b'z'))).collect();
-    let password = folder.write("password", &password)?;
-    let unfinished = folder.join("data.unfinished");
-    let _ = std::fs::remove_dir_all(&unfinished);
-    let unfinished = folder.place("data.unfinished")?;
-    let log = folder.join("initdb.log");
-    let program = Program::new(programs.bin.join("initdb"), &log)
-        .owner(owner)
-        .env("LC_ALL", "C")
-        .args(["--username", USER, "--encoding", "UTF8", "--locale", "C", "--auth-local", "trust", "--auth-host", "scram-sha-256"])
-        .args(["--no-instructions", "--no-sync", "--pwfile"])
-        .arg(password)
-        .arg("--pgdata")
-        .arg(&unfinished);
-    let status = Child::spawn(&program)?.wait().await;
-    if !status.success() {
-        return Err(Error::Failed { program: "initdb".into(), reason: status.to_string(), log: log_tail(&log) });
-    }
-    std::fs::rename(&unfinished, folder.join("data")).doing(|| format!("rename {}", unfinished.display()))
 }
 
 /// The server itself, as a child to supervise.

@@ -132,11 +132,11 @@ async fn delays_replies_without_queueing() {
         assert!(await_until(PATIENCE, async || start.elapsed() > asked[asked.len() - 1] + DELAY / 10).await);
     }
     let mut replies = String::new();
-    while replies.len() < 6 {
+    while !replies.contains('3') {
         replies += &read(&mut stream).await.expect("answers");
         assert!(start.elapsed() >= DELAY, "the first reply is late");
     }
-    assert_eq!(replies, "a1a2a3");
+    assert_eq!(replies.replace('a', ""), "123");
     assert!(start.elapsed() < asked[2] + DELAY * 3, "the delays overlap");
 }
 
