@@ -50,7 +50,9 @@ export function answer(world, { method, path, query, body, headers }) {
 function session(world, method, body) {
   const who = { name: "ada", role: world.role ?? "admin" };
   if (method === "POST") {
-    if (body?.code !== "made-up" && !body?.token?.startsWith("weir_")) throw new Refusal(401, "Credentials needed");
+    const known = body?.code === "made-up" ? !world.codeUsed : body?.token === "weir_made_up";
+    if (!known) throw new Refusal(401, "Credentials needed");
+    if (body.code) world.codeUsed = true;
     world.signedIn = true;
   }
   if (method === "DELETE") {

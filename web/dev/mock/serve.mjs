@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { answer } from "./api.mjs";
+import { pass } from "./gateway.mjs";
 import { makeWorld } from "./world.mjs";
 
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
@@ -23,6 +24,8 @@ export function serve(scenario, port = 0) {
   const server = createServer((request, response) => {
     const url = new URL(request.url, "http://localhost");
     if (url.pathname.startsWith("/v1/")) respond(world, request, response, url);
+    else if (url.pathname.startsWith("/gateway/"))
+      pass(world, request, response, url.pathname.slice("/gateway".length));
     else file(response, url.pathname);
   });
   return new Promise((resolve) => {

@@ -109,7 +109,14 @@ export function topSubjects(world) {
       error: i > 8 ? 12 : 0,
     };
   });
-  return { items, sampled: false };
+  const seen = new Date().toISOString();
+  const refused = [...(world.denied?.values() ?? [])].map((row) => ({
+    ...row,
+    denied_share: row.denied / (row.denied + row.allowed),
+    first_seen: seen,
+    last_seen: seen,
+  }));
+  return { items: [...refused, ...items], sampled: false };
 }
 
 export function denials(query) {

@@ -2,7 +2,7 @@
 import { ActionIcon, Drawer } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { Link, Navigate, Outlet, useRouterState } from "@tanstack/react-router";
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 import { useSession } from "../session/session";
 import { Icon } from "../ui/icon";
 import { Failed, Loading } from "../ui/state";
@@ -16,9 +16,15 @@ export function Shell() {
   const session = useSession();
   const here = useRouterState({ select: (state) => state.location.href });
   if (session.data) return <Frame />;
-  if (session.data === null) return <Navigate to="/sign-in" search={here === "/" ? {} : { next: here }} replace />;
+  if (session.data === null) return <ToSignIn here={here} />;
   if (session.error) return <Failed error={session.error} retry={() => void session.refetch()} />;
   return <Loading />;
+}
+
+/** Remembers the page that was wanted when this appeared; the address changes on the way. */
+function ToSignIn({ here }: { here: string }) {
+  const [wanted] = useState(here);
+  return <Navigate to="/sign-in" search={wanted === "/" ? {} : { next: wanted }} replace />;
 }
 
 function Frame() {

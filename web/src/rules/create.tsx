@@ -12,7 +12,10 @@ export default function CreateRulePage() {
       lead={
         <>
           It reaches every agent as soon as it is stored. Not sure yet? Start in shadow mode and watch the{" "}
-          <Anchor renderRoot={(props) => <Link to="/" {...props} />}>overview</Anchor>.
+          <Anchor underline="always" renderRoot={(props) => <Link to="/" {...props} />}>
+            overview
+          </Anchor>
+          .
         </>
       }
     >

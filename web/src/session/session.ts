@@ -35,8 +35,9 @@ export function useSignOut() {
   return useMutation({
     mutationFn: () => bodyOf(api.DELETE("/v1/session")),
     onSettled: () => {
-      client.clear();
       client.setQueryData(SESSION_KEY, null);
+      // The next one who signs in here must not see what this one saw.
+      client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION_KEY[0] });
     },
   });
 }

@@ -36,7 +36,7 @@ export function ConfirmDelete({ kind, name, children, pending, error, onDelete, 
         <Button variant="default" data-autofocus onClick={onClose}>
           Keep it
         </Button>
-        <Button color="red" loading={pending} onClick={onDelete}>
+        <Button color="red.9" loading={pending} onClick={onDelete}>
           {verb} {kind}
         </Button>
       </Group>

@@ -16,7 +16,7 @@ export function LeaveGuard({ dirty }: { dirty: () => boolean }) {
         <Button variant="default" data-autofocus onClick={() => blocker.reset?.()}>
           Stay
         </Button>
-        <Button color="red" onClick={() => blocker.proceed?.()}>
+        <Button color="red.9" onClick={() => blocker.proceed?.()}>
           Leave
         </Button>
       </Group>
