@@ -137,8 +137,10 @@ fn elsewhere(wanted: &Path, owner: Owner) -> Result<PathBuf, Error> {
             return Ok(before);
         }
     }
-    let base = ["/var/lib", "/tmp"].map(Path::new).into_iter().find(|base| owner.reaches(base)).unwrap_or(Path::new("/tmp"));
-    let made = tempfile::Builder::new().prefix("weir-").tempdir_in(base).doing(|| format!("make a folder in {}", base.display()))?;
+    let mut bases = ["/var/lib", "/tmp"].map(Path::new).into_iter().filter(|base| owner.reaches(base));
+    let made = bases.find_map(|base| tempfile::Builder::new().prefix("weir-").tempdir_in(base).ok());
+    let nowhere = || io::Error::other("neither /var/lib nor /tmp will do");
+    let made = made.ok_or_else(nowhere).doing(|| format!("find a place for the data of {}", wanted.display()))?;
     open_up(made.path(), Some(owner))?;
     let path = made.keep();
     tracing::info!("the servers' user cannot reach {}: data goes to {}", wanted.display(), path.display());
@@ -155,5 +157,64 @@ fn sweep(base: &Path, ours: &Path) {
         if left_behind && File::open(entry.path().join(LOCK)).is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    /// A folder as a killed process leaves it, long ago.
+    fn left_behind(base: &Path, name: &str) -> PathBuf {
+        let path = base.join(name);
+        fs::create_dir(&path).expect("made");
+        fs::write(path.join(LOCK), "").expect("written");
+        File::open(&path).and_then(|folder| folder.set_modified(SystemTime::UNIX_EPOCH)).expect("aged");
+        path
+    }
+
+    #[test]
+    fn sweeps_what_nobody_uses_any_more() {
+        let base = tempfile::tempdir().expect("a folder");
+        let ours = base.path().join("weir-testbed-ours");
+        fs::create_dir(&ours).expect("made");
+        let (old, used) = (left_behind(base.path(), "weir-testbed-old"), left_behind(base.path(), "weir-testbed-used"));
+        let (foreign, young) = (left_behind(base.path(), "somebody-elses"), left_behind(base.path(), "weir-testbed-young"));
+        File::open(&young).and_then(|folder| folder.set_modified(fs::metadata(&ours)?.modified()?)).expect("made young again");
+        let user = File::open(used.join(LOCK)).expect("there");
+        user.try_lock().expect("free");
+        sweep(base.path(), &ours);
+        assert_eq!([&old, &used, &foreign, &young, &ours].map(|path| path.exists()), [false, true, true, true, true]);
+    }
+
+    #[test]
+    fn refuses_a_shared_folder_that_others_may_write_to() {
+        let name = format!("weir-testbed-open-{}", std::process::id());
+        let path = temporary_base(None).join(&name);
+        fs::create_dir(&path).expect("made");
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).expect("opened");
+        let outcome = Folder::shared(&name, None);
+        fs::remove_dir(&path).expect("removed");
+        assert!(outcome.expect_err("refused").to_string().ends_with("it is not ours alone"));
+    }
+
+    #[test]
+    fn data_goes_where_the_servers_user_can_reach_it() {
+        let base = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(base.path(), Permissions::from_mode(0o711)).expect("opened");
+        let wanted = base.path().join("pg");
+        // Nobody of this id exists: it may pass where others may.
+        let stranger = Some(Owner { uid: 54_321, gid: 54_321 });
+        let near = Folder::lasting(&wanted, stranger).expect("made").path().to_owned();
+        assert_eq!(near, wanted);
+        fs::set_permissions(base.path(), Permissions::from_mode(0o700)).expect("closed");
+        let away = Folder::lasting(&wanted, stranger).map(|folder| folder.path().to_owned());
+        let again = Folder::lasting(&wanted, stranger).map(|folder| folder.path().to_owned());
+        let away = away.expect("made elsewhere");
+        assert_eq!(again.expect("the same one again"), away);
+        assert!(!away.starts_with(base.path()), "{}", away.display());
+        fs::remove_dir_all(away).expect("removed");
     }
 }
