@@ -37,15 +37,14 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	@touch $@
 
 # ---- tests
-test: test-web test-rust test-browser ## everything: web, Rust, Lua, browser
+test: test-web test-rust ## everything: web, Rust, Lua, browser
 test-web: web ## the dashboard's unit tests
 	cd web && npm test
-test-rust: setup-tests web ## Rust and Lua on real servers, and the examples in the docs
+test-rust: setup-tests web ## Rust and Lua on real servers, the product in a browser, the examples in the docs
 	$(NEXTEST) --workspace
 	cargo test -q $(LOCKED) --workspace --doc
-test-browser: setup-tests web ## the product in a real browser
-	cargo build $(LOCKED) -p weir-cli --bin weir
-	cd web && CHROMIUM="$$(command -v chromium || command -v google-chrome)" npm run e2e
+test-browser: setup-tests web ## of those, only the product in a browser (deploy/e2e/tests/browser.rs starts it and runs web/e2e)
+	$(NEXTEST) -p weir-e2e --test browser
 
 # ---- checks
 check: check-rust check-web check-dependencies check-generated ## format, lints, docs, dependencies, generated files

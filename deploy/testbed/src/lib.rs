@@ -43,4 +43,5 @@ pub use postgres::{Postgres, PostgresSettings};
 pub use program::Program;
 pub use proxy::{Mode, Proxy};
 pub use redis::{Flavor, Redis, RedisSettings};
+pub use tools::chromium;
 pub use wait::await_until;

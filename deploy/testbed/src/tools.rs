@@ -31,6 +31,14 @@ pub(crate) fn postgres(wanted: Option<u32>) -> Result<PostgresPrograms, Error> {
     installations(system).or_else(|| installations(fetched.into_iter().collect())).ok_or(Error::NotFound { program, looked_in })
 }
 
+/// A Chromium for browser tests: of the system, else the one that `make setup-tests` fetched.
+///
+/// # Errors
+/// There is none.
+pub fn chromium() -> Result<PathBuf, Error> {
+    ["chromium", "google-chrome"].iter().find_map(|name| system_program(name)).map_or_else(|| program("chromium"), Ok)
+}
+
 /// The first program of this name on the system, else in `.tools/bin`.
 pub(crate) fn program(name: &str) -> Result<PathBuf, Error> {
     let looked_in = path_folders().into_iter().chain(fetched_folder()).collect::<Vec<_>>();
@@ -126,6 +134,11 @@ mod tests {
         assert_eq!(major("postgres (PostgreSQL) 19beta1"), Some(19));
         assert_eq!(major("18\n"), Some(18));
         assert_eq!(major("postgres"), None);
+    }
+
+    #[test]
+    fn finds_a_browser() {
+        assert!(is_program(&chromium().expect("make setup-tests gets one")));
     }
 
     #[test]
