@@ -1,0 +1,55 @@
+//! The whole library: match, key, ring, batch, Lua, decision.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use rand::{RngExt as _, SeedableRng as _};
+use weir_agent::Agent;
+use weir_testbed::Redis;
+
+use crate::agent;
+
+const SUBJECTS: u32 = 1_000_000;
+const CALLERS: u64 = 1024;
+
+/// An agent on one Redis.
+pub(crate) struct Library {
+    agent: Agent,
+    degraded: Cell<u64>,
+}
+
+impl Library {
+    pub(crate) async fn prepare(redis: &Redis) -> anyhow::Result<Self> {
+        let agent = agent::on(std::slice::from_ref(redis), Duration::from_millis(500)).await?;
+        Ok(Self { agent, degraded: Cell::new(0) })
+    }
+
+    /// Checks that were answered without the shard, in all slices.
+    pub(crate) fn degraded(&self) -> u64 {
+        self.degraded.get()
+    }
+
+    /// Checks per second.
+    pub(crate) async fn slice(&self, length: Duration) -> anyhow::Result<f64> {
+        let start = Instant::now();
+        let end = start + length;
+        let callers = (0..CALLERS).map(|seed| self.caller(seed, end));
+        let done: u64 = futures::future::try_join_all(callers).await?.into_iter().sum();
+        Ok(done as f64 / start.elapsed().as_secs_f64())
+    }
+
+    async fn caller(&self, seed: u64, end: Instant) -> anyhow::Result<u64> {
+        let mut rng = rand::rngs::SmallRng::seed_from_u64(seed);
+        let headers = http::HeaderMap::new();
+        let mut done = 0;
+        while Instant::now() < end {
+            let id = rng.random_range(0..SUBJECTS).to_string();
+            let decision = self.agent.check(&agent::request(&headers, &id)).await?;
+            if decision.degraded.is_some() {
+                self.degraded.set(self.degraded.get() + 1);
+            }
+            done += 1;
+        }
+        Ok(done)
+    }
+}

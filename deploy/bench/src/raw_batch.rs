@@ -1,0 +1,71 @@
+//! The driver script with 32 checks per call and nothing around it: what the library could reach at most.
+
+use std::time::{Duration, Instant};
+
+use rand::{RngExt as _, SeedableRng as _};
+use redis::aio::MultiplexedConnection;
+use weir_agent::limiter::script;
+use weir_core::counter::CounterCall;
+use weir_core::key::{HashSecret, Tag, counter_key};
+use weir_core::limit::{Algorithm, Bound};
+use weir_core::subject::Subject;
+use weir_testbed::Redis;
+
+const SUBJECTS: u32 = 1_000_000;
+const BATCH: usize = 32;
+const IN_FLIGHT: u64 = 8;
+/// Batches made beforehand for each caller, so that making them costs nothing while the clock runs.
+const PREPARED: usize = 256;
+
+/// A connection with prepared batches.
+pub(crate) struct RawBatch {
+    connection: MultiplexedConnection,
+    batches: Vec<Vec<redis::Cmd>>,
+}
+
+impl RawBatch {
+    pub(crate) async fn prepare(redis: &Redis) -> anyhow::Result<Self> {
+        let mut connection = redis::Client::open(redis.url())?.get_multiplexed_async_connection().await?;
+        script::load(&mut connection).await?;
+        let batches = (0..IN_FLIGHT).map(|seed| (0..PREPARED).map(|i| batch(seed * 1000 + i as u64)).collect()).collect();
+        Ok(Self { connection, batches })
+    }
+
+    /// Checks per second.
+    pub(crate) async fn slice(&self, length: Duration) -> anyhow::Result<f64> {
+        let start = Instant::now();
+        let end = start + length;
+        let callers = self.batches.iter().map(|batches| self.caller(batches, end));
+        let done: usize = futures::future::try_join_all(callers).await?.into_iter().sum();
+        Ok(done as f64 / start.elapsed().as_secs_f64())
+    }
+
+    async fn caller(&self, batches: &[redis::Cmd], end: Instant) -> anyhow::Result<usize> {
+        let mut connection = self.connection.clone();
+        let mut done = 0;
+        for command in batches.iter().cycle() {
+            if Instant::now() >= end {
+                break;
+            }
+            let _reply: Vec<u8> = command.query_async(&mut connection).await?;
+            done += BATCH;
+        }
+        Ok(done)
+    }
+}
+
+fn batch(seed: u64) -> redis::Cmd {
+    let mut rng = rand::rngs::SmallRng::seed_from_u64(seed);
+    let secret = HashSecret::built_in();
+    let bound = Bound { algorithm: Algorithm::TokenBucket, limit: 1_000_000, capacity: 1_000_000, window_us: 60_000_000 };
+    let calls: Vec<[CounterCall; 1]> = (0..BATCH)
+        .map(|_| {
+            let id = rng.random_range(0..SUBJECTS).to_string();
+            let subject = Subject::new("user", id.as_bytes()).unwrap_or_else(|| Subject::from_ip(std::net::Ipv4Addr::LOCALHOST.into(), 64));
+            let key = counter_key(&secret, Tag::of_subject(&secret, "default", &subject), "raw", &[]);
+            [CounterCall { key, bound, cost: 1, shadow: false }]
+        })
+        .collect();
+    let requests: Vec<&[CounterCall]> = calls.iter().map(<[_; 1]>::as_slice).collect();
+    script::encode(&requests)
+}
