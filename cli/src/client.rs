@@ -42,11 +42,15 @@ impl Client {
     /// One call; `path` starts with `/v1/`. The JSON answer, `null` if it has no body.
     pub(crate) async fn call(&self, method: Method, path: &str, query: &[(&str, &str)], body: Option<&Value>) -> anyhow::Result<Value> {
         let url = self.base.join(path).with_context(|| format!("bad path {path}"))?;
-        let mut request = self.http.request(method, url).bearer_auth(&self.token).query(query);
+        let mut request = self.http.request(method, url).query(query);
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        self.send(request).await
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+        let response = request.bearer_auth(&self.token).send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         let bytes = response.bytes().await.context("the control plane's answer broke off")?;
         if !status.is_success() {
@@ -62,6 +66,15 @@ impl Client {
     /// Reads one document.
     pub(crate) async fn get(&self, path: &str, query: &[(&str, &str)]) -> anyhow::Result<Value> {
         self.call(Method::GET, path, query, None).await
+    }
+
+    /// Replaces the document at `path` in the state in which it is now; one who changed it meanwhile is not overwritten.
+    pub(crate) async fn replace(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let current = self.get(path, &[]).await?;
+        let etag = current["meta"]["etag"].as_str().unwrap_or("*").to_owned();
+        let url = self.base.join(path).with_context(|| format!("bad path {path}"))?;
+        let request = self.http.put(url).header(reqwest::header::IF_MATCH, etag).json(body);
+        self.send(request).await
     }
 
     /// Reads all pages of a list.

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use weir_control_plane::ControlPlane;
+use weir_control_plane::auth::Role;
 use weir_control_plane::{NewToken, TokenKind};
 
 use crate::client::Client;
@@ -45,4 +46,17 @@ impl Tokens {
         out.write_all(&serde_json::to_vec_pretty(self)?)?;
         Ok(())
     }
+}
+
+/// Names are never used twice: a token of an earlier run may still have the plain one.
+async fn make(control_plane: &ControlPlane, what: &str, kind: TokenKind) -> anyhow::Result<String> {
+    let new = NewToken {
+        name: format!("weir-dev-{what}-{:08x}", rand::random::<u32>()),
+        role: matches!(kind, TokenKind::Api).then_some(Role::Admin),
+        kind,
+        domains: None,
+        expires_at: None,
+        created_by: "weir-dev".to_owned(),
+    };
+    Ok(control_plane.create_token(&new).await?.expose_secret().to_owned())
 }

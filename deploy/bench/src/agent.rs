@@ -25,7 +25,9 @@ rules:
 /// An agent alone on these shards, with one token-bucket rule that never refuses.
 pub(crate) async fn on(shards: &[Redis], budget: Duration) -> anyhow::Result<Agent> {
     let mut settings = AgentSettings::new(Name::new("bench")?, RulesFrom::Given(vec![DomainConfig::from_yaml(RULES)?]));
-    let shards = shards.iter().enumerate().map(|(i, redis)| ShardConfig::parse(&format!("shard-{i}"), &redis.url()));
+    let shards = shards.iter().enumerate().map(|(i, redis)| {
+        anyhow::Ok(ShardConfig { name: Name::new(&format!("shard-{i}"))?, address: redis.url().parse()?, weight: 1, username: None, password: None })
+    });
     settings.counters = Counters::Shards(shards.collect::<Result<_, _>>()?);
     settings.budget = budget;
     Ok(Agent::start(settings).await?)

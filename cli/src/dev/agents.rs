@@ -1,0 +1,105 @@
+//! The two agents with HTTP of their own, and the demo gateway with the third inside.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use weir_agent::Agent;
+use weir_agent::run::run;
+use weir_agent::settings::{AgentSettings, ControlPlaneSettings, RulesFrom};
+use weir_core::name::Name;
+
+use crate::args::Dev;
+
+/// How long agents may take to get their rules at start.
+const READY: Duration = Duration::from_secs(20);
+
+/// Every agent of this process.
+pub(super) struct Fleet(Vec<Agent>);
+
+impl Fleet {
+    /// Waits until all have rules.
+    pub(super) async fn ready(&self) -> anyhow::Result<()> {
+        let ready = async {
+            let mut tick = tokio::time::interval(Duration::from_millis(20));
+            while !self.0.iter().all(|agent| agent.status().ready) {
+                tick.tick().await;
+            }
+        };
+        tokio::time::timeout(READY, ready).await.context("the agents got no rules from the control plane within 20 s")
+    }
+}
+
+/// Starts them; the first that ends by itself says why through `failed`.
+pub(super) async fn start(
+    dev: &Dev,
+    data: &Path,
+    control_plane: &str,
+    token: &str,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+    failed: oneshot::Sender<anyhow::Error>,
+) -> anyhow::Result<Fleet> {
+    let (failures, mut first) = mpsc::channel(1);
+    let mut agents = Vec::new();
+    for (number, port) in (1..).zip(&dev.agent_ports) {
+        let mut settings = settings(&format!("agent-{number}"), data, control_plane, token)?;
+        settings.listen.tcp = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, *port)));
+        settings.listen.grace = Duration::from_secs(1);
+        let (started, handle) = oneshot::channel();
+        let (stop, failures) = (stop.clone(), failures.clone());
+        tasks.spawn(async move {
+            let result = run(settings, stop.cancelled_owned(), |agent, _| drop(started.send(agent.clone()))).await;
+            if let Err(error) = result {
+                let _ = failures.try_send(error.context(format!("agent-{number}")));
+            }
+        });
+        match handle.await {
+            Ok(agent) => agents.push(agent),
+            Err(_) => return Err(first.recv().await.unwrap_or_else(|| anyhow::anyhow!("agent-{number} did not start"))),
+        }
+    }
+    agents.push(gateway(dev, data, control_plane, token, stop, tasks, failures).await?);
+    tasks.spawn(async move {
+        if let Some(error) = first.recv().await {
+            let _ = failed.send(error);
+        }
+    });
+    Ok(Fleet(agents))
+}
+
+async fn gateway(
+    dev: &Dev,
+    data: &Path,
+    control_plane: &str,
+    token: &str,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+    failures: mpsc::Sender<anyhow::Error>,
+) -> anyhow::Result<Agent> {
+    let agent = Agent::start(settings("demo-gateway", data, control_plane, token)?).await.context("the demo gateway's agent")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, dev.gateway_port)).await.context("the demo gateway")?;
+    let (handle, stop) = (agent.clone(), stop.clone());
+    tasks.spawn(async move {
+        let result = weir_demo_gateway::serve_until(listener, &handle, stop.cancelled_owned()).await;
+        if let Err(error) = result {
+            let _ = failures.try_send(anyhow::Error::new(error).context("the demo gateway"));
+        }
+        handle.shutdown().await;
+    });
+    Ok(agent)
+}
+
+fn settings(name: &str, data: &Path, control_plane: &str, token: &str) -> anyhow::Result<AgentSettings> {
+    let source = ControlPlaneSettings::new(control_plane, SecretString::from(token.to_owned()));
+    let mut settings = AgentSettings::new(Name::new(name)?, RulesFrom::ControlPlane(source));
+    settings.state_dir = Some(data.join(name));
+    settings.domains = vec![Name::new("default")?];
+    Ok(settings)
+}
