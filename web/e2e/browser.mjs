@@ -7,7 +7,10 @@ const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"];
 
 export function launch() {
-  return chromium.launch({ executablePath: process.env.WEIR_CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
+  return chromium.launch({
+    executablePath: process.env.WEIR_CHROMIUM ?? process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: FLAGS,
+  });
 }
 
 /** What axe finds serious or critical on the page, one line each. */

@@ -49,6 +49,7 @@ export const theme = createTheme({
   components: {
     Tooltip: { defaultProps: { withArrow: true, openDelay: 250, multiline: true, maw: 360 } },
     Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.45, blur: 2 } } },
+    Alert: { defaultProps: { styles: { title: { color: "var(--ink)" } } } },
     Select: { defaultProps: { allowDeselect: false } },
   },
 });

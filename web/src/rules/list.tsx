@@ -148,7 +148,6 @@ function columns(warnings: Warnings, traffic: ReadonlyMap<string, Traffic> | und
     },
     { key: "key", header: "Counted by", cell: (rule) => <Key parts={rule.key ?? []} /> },
     { key: "limits", header: "Limits", cell: (rule) => <Limits rule={rule} /> },
-    { key: "how", header: "How", cell: (rule) => <How rule={rule} /> },
     ...(traffic ? numbers : []),
   ];
 }
@@ -195,34 +194,29 @@ function Key({ parts }: { parts: readonly string[] }) {
 }
 
 function Limits({ rule }: { rule: Rule }) {
+  const failure = rule.on_failure && `shard away: ${FAILURE_WORDS[rule.on_failure.mode].toLowerCase()}`;
+  const how = [rule.algorithm && ALGORITHM_WORDS[rule.algorithm], failure].filter(Boolean).join(" · ");
   return (
-    <dl className={classes.limits}>
-      {Object.entries(rule.limits).map(([tier, limit]) => (
-        <div key={tier}>
-          <dt>{tier === "*" ? "all" : tier}</dt>
-          <dd>{limitWords(limit)}</dd>
-        </div>
-      ))}
-    </dl>
-  );
-}
-
-function How({ rule }: { rule: Rule }) {
-  const failure = rule.on_failure;
-  return (
-    <span className={classes.how}>
-      {rule.algorithm ? ALGORITHM_WORDS[rule.algorithm] : "Domain’s default"}
-      {failure && <span className={classes.soft}>shard away: {FAILURE_WORDS[failure.mode].toLowerCase()}</span>}
-    </span>
+    <div className={classes.limits}>
+      <dl>
+        {Object.entries(rule.limits).map(([tier, limit]) => (
+          <div key={tier}>
+            <dt>{tier === "*" ? "all" : tier}</dt>
+            <dd>{limitWords(limit)}</dd>
+          </div>
+        ))}
+      </dl>
+      {how && <span className={classes.soft}>{how}</span>}
+    </div>
   );
 }
 
 function Denied({ hits, denied }: Traffic) {
   return (
-    <>
+    <span>
       {count(denied)}
       {denied > 0 && hits > 0 && <span className={classes.soft}> ({share(denied / hits)})</span>}
-    </>
+    </span>
   );
 }
 
