@@ -69,14 +69,15 @@ impl Breaker {
         self.state
     }
 
-    /// A script call was answered.
-    pub(super) fn succeeded(&mut self, now: Instant) {
+    /// A script call was answered. Returns whether the shard had been away until now.
+    pub(super) fn succeeded(&mut self, now: Instant) -> bool {
         self.failed_calls = 0;
-        self.away_since = None;
+        let was_away = self.away_since.take().is_some();
         if self.state != BreakerState::Closed {
             self.state = BreakerState::Closed;
             self.closed_since = now;
         }
+        was_away
     }
 
     /// Something failed; `jitter` is a random number from 0 to 1 that spreads the agents' next attempts.

@@ -33,6 +33,7 @@ use weir_core::clock::Clock;
 use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::decision::Degraded;
 use weir_core::failure::FailurePolicy;
+use weir_core::key::CounterKey;
 use weir_core::name::Name;
 
 use self::breaker::BreakerState;
@@ -152,6 +153,12 @@ impl Limiter {
     #[must_use]
     pub fn shards(&self) -> Vec<ShardStatus> {
         self.shards.load().list.iter().map(|shard| shard.status()).collect()
+    }
+
+    /// The shard that counts `key`.
+    #[must_use]
+    pub fn shard_of(&self, key: &CounterKey) -> Option<Name> {
+        self.shards.load().owner(key).map(|shard| shard.name().clone())
     }
 
     /// Closes all connections, once what is on its way has had a moment to arrive. Checks after this are degraded.

@@ -90,20 +90,28 @@ impl Shard {
 
     /// A script call was answered.
     pub(super) fn succeeded(&self) {
-        self.change(|breaker| breaker.succeeded(Instant::now()));
-        self.settled.send_replace(true);
+        let (before, after, was_away) = self.change(|breaker| breaker.succeeded(Instant::now()));
+        if before != after {
+            tracing::info!(shard = %self.name(), "shard is back");
+        }
+        if was_away {
+            *self.last_error.lock() = None;
+        }
+        self.settle();
     }
 
     /// Something failed. Whoever waits is told when this stops the calls.
     pub(super) fn failed(&self, failure: Failure, error: String) {
-        let (before, after) = self.change(|breaker| breaker.failed(failure, Instant::now(), rand::random()));
+        let (before, after, ()) = self.change(|breaker| breaker.failed(failure, Instant::now(), rand::random()));
         if before == BreakerState::Closed && after == BreakerState::Open {
             tracing::warn!(shard = %self.name(), address = %self.config.address, error, "shard is away");
             let lost = self.queue.give_up(Cause::BreakerOpen);
             self.lost_refunds(lost);
         }
         *self.last_error.lock() = Some(error);
-        self.settled.send_if_modified(|settled| after == BreakerState::Open && !std::mem::replace(settled, true));
+        if after == BreakerState::Open {
+            self.settle();
+        }
     }
 
     /// The shard is no longer used.
@@ -111,7 +119,7 @@ impl Shard {
         self.flows.store(false, Ordering::Release);
         let lost = self.queue.give_up(Cause::NoShards);
         self.lost_refunds(lost);
-        self.settled.send_replace(true);
+        self.settle();
         self.closed.cancel();
     }
 
@@ -160,21 +168,20 @@ impl Shard {
             && password(&self.config) == password(config)
     }
 
+    fn settle(&self) {
+        self.settled.send_if_modified(|settled| !std::mem::replace(settled, true));
+    }
+
     /// Changes the breaker; returns its state before and after.
-    fn change(&self, with: impl FnOnce(&mut Breaker)) -> (BreakerState, BreakerState) {
+    fn change<T>(&self, with: impl FnOnce(&mut Breaker) -> T) -> (BreakerState, BreakerState, T) {
         let mut breaker = self.breaker.lock();
         let before = breaker.state();
-        with(&mut breaker);
+        let result = with(&mut breaker);
         let after = breaker.state();
         if before != after {
             self.flows.store(after == BreakerState::Closed, Ordering::Release);
             self.metrics.breaker(after);
-            drop(breaker);
-            if after == BreakerState::Closed {
-                tracing::info!(shard = %self.name(), "shard is back");
-                *self.last_error.lock() = None;
-            }
         }
-        (before, after)
+        (before, after, result)
     }
 }

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 use weir_core::counter::CounterCall;
 use weir_core::decision::Cause;
+use weir_core::key::CounterKey;
 use weir_core::name::Name;
 
 use super::LimitQuery;
@@ -63,11 +64,16 @@ impl Shards {
         self.list.iter().any(|shard| shard.name() == name)
     }
 
+    /// The shard that counts `key`; `None` if there are no shards.
+    pub(super) fn owner(&self, key: &CounterKey) -> Option<&Arc<Shard>> {
+        self.list.get(self.ring.owner(key.tag())?)
+    }
+
     /// Asks the shards of all `queries` at once; nothing is asked if there are no shards.
     pub(super) fn ask(&self, queries: &[LimitQuery], wait_until: Instant) -> Vec<Question> {
         let mut questions: Vec<Question> = Vec::with_capacity(1);
         for (member, query) in queries.iter().enumerate() {
-            let Some(shard) = self.ring.owner(query.call.key.tag()).and_then(|owner| self.list.get(owner)) else { continue };
+            let Some(shard) = self.owner(&query.call.key) else { continue };
             match questions.iter_mut().find(|question| Arc::ptr_eq(&question.shard, shard)) {
                 Some(question) => question.members.push(member),
                 None => questions.push(Question { shard: shard.clone(), members: vec![member], wait_until, sent: Err(Cause::NoShards) }),

@@ -1,0 +1,198 @@
+//! One shard of three breaks: answers stay within the budget, the other shards notice nothing, and service is normal soon after.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_agent::limiter::breaker::BreakerState;
+use weir_agent::limiter::{LimitQuery, Limiter, LimiterSettings};
+use weir_core::decision::Cause;
+use weir_core::failure::FailureMode;
+use weir_testbed::{Mode, Proxy, Redis, await_until};
+
+use crate::support::*;
+
+/// Three shards, the first behind a proxy, and a question for each.
+struct Bed {
+    servers: Vec<Redis>,
+    proxy: Proxy,
+    limiter: Arc<Limiter>,
+    questions: Vec<LimitQuery>,
+}
+
+impl Bed {
+    async fn new() -> Self {
+        let servers = redises(3).await;
+        let proxy = Proxy::start(servers[0].addr().expect("TCP")).await.expect("a port");
+        let urls = [servers[0].url_through(proxy.addr()), servers[1].url(), servers[2].url()];
+        let limiter = limiter_with(LimiterSettings::default(), urls.iter().map(String::as_str)).await;
+        let questions = ["s0", "s1", "s2"].map(|shard| query(key_on(&limiter, shard, "fault"), 1_000_000)).to_vec();
+        let bed = Self { servers, proxy, limiter, questions };
+        assert!(bed.is_normal().await);
+        bed
+    }
+
+    async fn is_normal(&self) -> bool {
+        for question in &self.questions {
+            if in_time(&self.limiter, question).await.degraded.is_some() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Asks all shards many times at once and again while the first is broken.
+    async fn endure(&self) {
+        let mut pace = tokio::time::interval(Duration::from_millis(10));
+        for round in 0..100 {
+            pace.tick().await;
+            let [broken, second, third] = [&self.questions[0], &self.questions[1], &self.questions[2]];
+            let asked = (in_time(&self.limiter, broken), in_time(&self.limiter, second), in_time(&self.limiter, third));
+            let (broken, second, third) = futures::join!(asked.0, asked.1, asked.2);
+            let degraded = broken.degraded.unwrap_or_else(|| panic!("round {round}: {broken:?}"));
+            assert_eq!((degraded.mode, broken.reply.allowed), (FailureMode::Closed, false));
+            assert!(matches!(degraded.cause, Cause::Timeout | Cause::Error | Cause::BreakerOpen), "{degraded:?}");
+            assert_eq!((second.degraded, third.degraded), (None, None), "round {round}");
+        }
+        let status = self.limiter.shards();
+        assert_ne!(status[0].breaker, BreakerState::Closed);
+        assert!(status[0].last_error.is_some());
+        assert_eq!((status[1].breaker, status[2].breaker), (BreakerState::Closed, BreakerState::Closed));
+        assert!(self.proxy.accepted() <= 20, "{} connections", self.proxy.accepted());
+    }
+
+    async fn recovers(&self) {
+        assert!(await_until(RECOVERY, async || self.is_normal().await).await, "{:?}", self.limiter.shards());
+        assert!(await_until(RECOVERY, async || self.limiter.shards()[0].last_error.is_none() && self.proxy.open() == 1).await);
+    }
+}
+
+/// BB-11 (a): the port is closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_bb_11_killed_and_restarted() {
+    let bed = Bed::new().await;
+    bed.proxy.set_mode(Mode::Refuse).await;
+    bed.servers[0].kill().await;
+    bed.endure().await;
+    bed.servers[0].restart().await.expect("starts again");
+    bed.proxy.set_mode(Mode::Forward).await;
+    bed.recovers().await;
+}
+
+/// BB-11 (b): the process is stopped (SIGSTOP).
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_bb_11_stalled() {
+    let bed = Bed::new().await;
+    bed.servers[0].pause().await;
+    bed.endure().await;
+    bed.servers[0].resume().await;
+    bed.recovers().await;
+}
+
+/// BB-11 (c): packets are dropped.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_bb_11_blackholed() {
+    let bed = Bed::new().await;
+    bed.proxy.set_mode(Mode::Blackhole).await;
+    bed.endure().await;
+    bed.proxy.set_mode(Mode::Forward).await;
+    bed.recovers().await;
+}
+
+/// BB-11 (d): connections are accepted and never answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_bb_11_silent() {
+    let bed = Bed::new().await;
+    bed.proxy.set_mode(Mode::AcceptSilent).await;
+    bed.proxy.cut().await;
+    bed.endure().await;
+    bed.proxy.set_mode(Mode::Forward).await;
+    bed.recovers().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_replies_cut_in_half() {
+    let bed = Bed::new().await;
+    bed.proxy.set_mode(Mode::ResetMidReply).await;
+    bed.endure().await;
+    bed.proxy.set_mode(Mode::Forward).await;
+    bed.recovers().await;
+}
+
+/// Connections that are cut and can be made again cost a few decisions their exactness, and nothing more.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_cut_connections() {
+    let bed = Bed::new().await;
+    bed.proxy.cut().await;
+    bed.recovers().await;
+}
+
+/// Replies that come too late are never taken for those of later checks.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_late_replies_do_not_leak() {
+    let bed = Bed::new().await;
+    bed.proxy.set_mode(Mode::Delay(BUDGET + Duration::from_millis(20))).await;
+    for n in 0..20 {
+        let late = query(key_on(&bed.limiter, "s0", &format!("late-{n}")), 1000 + n);
+        assert!(in_time(&bed.limiter, &late).await.degraded.is_some());
+    }
+    bed.proxy.set_mode(Mode::Forward).await;
+    bed.recovers().await;
+    for n in 0..50 {
+        let own = query(key_on(&bed.limiter, "s0", &format!("own-{n}")), 10 + n);
+        assert_eq!(decide(&bed.limiter, std::slice::from_ref(&own)).await[0].reply.remaining, 9 + n);
+    }
+}
+
+/// BB-15: the primary becomes a replica behind open connections, and the address leads to another primary.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_bb_15_demoted_primary() {
+    let bed = Bed::new().await;
+    let promoted = redis().await;
+    let port = promoted.addr().expect("TCP").port().to_string();
+    command(&bed.servers[0], &["REPLICAOF", "127.0.0.1", &port]).await;
+    let answer = in_time(&bed.limiter, &bed.questions[0]).await;
+    assert_eq!(answer.degraded.map(|degraded| degraded.cause), Some(Cause::Error));
+    bed.proxy.retarget(promoted.addr().expect("TCP"));
+    bed.recovers().await;
+    let taken = 1_000_000 - remaining(&bed.limiter, &bed.questions[0]).await;
+    assert!(taken >= 1, "counts are taken on the new primary");
+    let redis::Value::Int(keys) = command(&promoted, &["DBSIZE"]).await else { panic!("a number") };
+    assert!(keys >= 1);
+}
+
+/// BB-15: a server without memory to spare is away, and back once it has some.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_bb_15_out_of_memory() {
+    let bed = Bed::new().await;
+    command(&bed.servers[0], &["CONFIG", "SET", "maxmemory-policy", "noeviction"]).await;
+    command(&bed.servers[0], &["CONFIG", "SET", "maxmemory", "1"]).await;
+    bed.endure().await;
+    command(&bed.servers[0], &["CONFIG", "SET", "maxmemory", "0"]).await;
+    bed.recovers().await;
+}
+
+/// More checks than may wait are decided at once without the shard.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_overload_is_bounded() {
+    let servers = redises(1).await;
+    let limiter = limiter(&servers).await;
+    servers[0].pause().await;
+    let queries: Vec<LimitQuery> = (0..1300).map(|n| query(key(&format!("user-{n}"), "r"), 10)).collect();
+    let deadline = Instant::now() + Duration::from_millis(500);
+    let checks = queries.iter().map(|query| limiter.decide(std::slice::from_ref(query), deadline));
+    let answers = futures::future::join_all(checks).await;
+    let causes: Vec<Cause> = answers.iter().filter_map(|a| a[0].degraded.map(|d| d.cause)).collect();
+    assert_eq!(causes.len(), queries.len());
+    let overload = causes.iter().filter(|cause| **cause == Cause::Overload).count();
+    assert!((1300 - 1024 - 64..=1300 - 1024).contains(&overload), "{overload}");
+    servers[0].resume().await;
+}
+
+/// Nothing on its way to a shard outlives it: connections and tasks are gone with the limiter.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_a_dropped_limiter_closes_its_connections() {
+    let bed = Bed::new().await;
+    assert_eq!(bed.proxy.open(), 1);
+    drop(bed.limiter);
+    assert!(await_until(RECOVERY, async || bed.proxy.open() == 0).await);
+}

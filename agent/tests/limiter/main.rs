@@ -1,0 +1,7 @@
+//! The limiter on real Redis servers: exact while they are there (`exact_*`), and fit for use while they are not (`fault_*`).
+
+mod exact;
+mod fault;
+mod policy;
+mod script;
+mod support;
