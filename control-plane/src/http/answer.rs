@@ -16,9 +16,7 @@ pub const REVISION_HEADER: HeaderName = HeaderName::from_static("weir-revision")
 /// What the control plane knows about a document. Answers carry it as `meta`; in requests it is ignored.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Meta {
-    /// The domain; absent for shards.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schema(required = false)]
+    /// The domain; empty for shards.
     pub domain: String,
     /// Changes with every change; to be sent as `If-Match`.
     pub etag: String,

@@ -34,8 +34,8 @@ pub struct Wanted {
 /// One entry.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct AuditEntry {
-    /// Its number; later entries have higher ones.
-    pub id: i64,
+    /// Its number, as a text; later entries have higher ones.
+    pub id: String,
     /// When.
     #[schema(value_type = String, format = DateTime)]
     pub at: Time,
@@ -77,7 +77,7 @@ pub async fn list(State(app): State<App>, Viewer(who): Viewer, Query(query): Que
 
 fn view(entry: Entry) -> AuditEntry {
     AuditEntry {
-        id: entry.id,
+        id: entry.id.to_string(),
         at: entry.at,
         author: entry.author,
         domain: Some(entry.domain).filter(|domain| !domain.is_empty()),

@@ -26,22 +26,25 @@ pub struct DomainDocument {
     #[schema(required = false)]
     pub mode: DomainMode,
     /// What rules get where they say nothing.
-    pub defaults: Option<Defaults>,
+    #[schema(required = false)]
+    pub defaults: Defaults,
     /// Only in answers; ignored in requests.
-    #[schema(read_only)]
-    pub meta: Option<Meta>,
+    #[schema(required = false, read_only)]
+    pub meta: Meta,
 }
 
 /// What rules get where they say nothing themselves.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Defaults {
     /// Algorithm of rules without one (default `token_bucket`).
-    pub algorithm: Option<Algorithm>,
+    #[schema(required = false)]
+    pub algorithm: Algorithm,
     /// Failure policy of rules without one (default `local`).
-    pub on_failure: Option<FailurePolicy>,
+    #[schema(required = false)]
+    pub on_failure: FailurePolicy,
     /// Group of rules without one (default: the rule's own name, so all rules stack).
-    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
-    pub group: Option<String>,
+    #[schema(required = false, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
+    pub group: String,
 }
 
 /// What happens without a rule's shard.
@@ -53,7 +56,8 @@ pub struct FailurePolicy {
     #[schema(required = false, minimum = 0.1, maximum = 10)]
     pub generosity: f64,
     /// What happens once the shard has been away for long.
-    pub escalate: Option<Escalation>,
+    #[schema(required = false)]
+    pub escalate: Escalation,
 }
 
 /// A second failure mode that takes over after a while.
@@ -80,8 +84,8 @@ pub struct TierDocument {
     #[schema(required = false)]
     pub default: bool,
     /// Only in answers; ignored in requests.
-    #[schema(read_only)]
-    pub meta: Option<Meta>,
+    #[schema(required = false, read_only)]
+    pub meta: Meta,
 }
 
 /// A rule: which requests, counted by what, how much.
@@ -95,8 +99,8 @@ pub struct RuleDocument {
     #[schema(required = false, max_length = 500)]
     pub description: String,
     /// Rules in one group compete, the others stack.
-    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
-    pub group: Option<String>,
+    #[schema(required = false, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
+    pub group: String,
     /// Within a group the highest wins, before specificity.
     #[schema(required = false)]
     pub priority: i32,
@@ -108,22 +112,25 @@ pub struct RuleDocument {
     #[schema(required = false, examples(json!(["subject", "route"])))]
     pub key: Vec<String>,
     /// How it counts; absent: as the domain's defaults say.
-    pub algorithm: Option<Algorithm>,
+    #[schema(required = false)]
+    pub algorithm: Algorithm,
     /// The limit of each tier; `*` for those that are not named.
     pub limits: BTreeMap<String, LimitDocument>,
     /// What happens without its shard; absent: as the domain's defaults say.
-    pub on_failure: Option<FailurePolicy>,
+    #[schema(required = false)]
+    pub on_failure: FailurePolicy,
     /// Whether it acts.
     #[schema(required = false)]
     pub mode: RuleMode,
     /// In mode `enforce`: the share of subjects for which it refuses; for the others it is a shadow rule.
-    #[schema(minimum = 0, maximum = 100)]
-    pub enforce_percent: Option<u8>,
+    #[schema(required = false, minimum = 0, maximum = 100)]
+    pub enforce_percent: u8,
     /// Takes the cost from this request header.
-    pub cost_header: Option<String>,
+    #[schema(required = false)]
+    pub cost_header: String,
     /// Only in answers; ignored in requests.
-    #[schema(read_only)]
-    pub meta: Option<Meta>,
+    #[schema(required = false, read_only)]
+    pub meta: Meta,
 }
 
 /// Which requests a rule is about.
@@ -136,8 +143,8 @@ pub struct Match {
     #[schema(required = false)]
     pub hosts: Vec<String>,
     /// A path template: `/users/{id}/posts`; `*` is one segment, `**` the rest.
-    #[schema(examples("/api/search"))]
-    pub path: Option<String>,
+    #[schema(required = false, examples("/api/search"))]
+    pub path: String,
     /// All of these headers.
     #[schema(required = false)]
     pub headers: Vec<HeaderMatch>,
@@ -152,13 +159,17 @@ pub struct HeaderMatch {
     /// The header.
     pub name: String,
     /// Any value, as long as there is one.
-    pub present: Option<bool>,
+    #[schema(required = false)]
+    pub present: bool,
     /// This very value.
-    pub exact: Option<String>,
+    #[schema(required = false)]
+    pub exact: String,
     /// A value that starts so.
-    pub prefix: Option<String>,
+    #[schema(required = false)]
+    pub prefix: String,
     /// A value that matches wholly (RE2-like syntax).
-    pub regex: Option<String>,
+    #[schema(required = false)]
+    pub regex: String,
 }
 
 /// One descriptor that a request must have.
@@ -167,7 +178,8 @@ pub struct DescriptorMatch {
     /// Its key.
     pub key: String,
     /// Its value, `*` standing for any run of characters; absent: any value.
-    pub value: Option<String>,
+    #[schema(required = false)]
+    pub value: String,
 }
 
 /// How much a tier may use of a rule: either `unlimited`, or `limit` and `window`.
@@ -175,16 +187,17 @@ pub struct DescriptorMatch {
 #[schema(as = Limit)]
 pub struct LimitDocument {
     /// No limit at all.
-    pub unlimited: Option<bool>,
+    #[schema(required = false)]
+    pub unlimited: bool,
     /// Units per window; 0 refuses everything.
-    #[schema(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
-    pub limit: Option<u64>,
+    #[schema(required = false, minimum = 0, maximum = 9_007_199_254_740_991_u64)]
+    pub limit: u64,
     /// A whole number with a unit: `ms`, `s`, `m`, `h` or `d`; from 1 s to 366 d.
-    #[schema(pattern = "^[0-9]+(ms|s|m|h|d)$", examples("60s"))]
-    pub window: Option<String>,
+    #[schema(required = false, pattern = "^[0-9]+(ms|s|m|h|d)$", examples("60s"))]
+    pub window: String,
     /// Only for `token_bucket`: the most that can pass at one instant (default `limit`).
-    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_u64)]
-    pub burst: Option<u64>,
+    #[schema(required = false, minimum = 1, maximum = 9_007_199_254_740_991_u64)]
+    pub burst: u64,
 }
 
 /// A whole domain: what `weir apply` sends and `weir export` prints.
@@ -202,7 +215,8 @@ pub struct RulesDocument {
     /// Its tiers.
     pub tiers: Vec<TierDocument>,
     /// What rules get where they say nothing.
-    pub defaults: Option<Defaults>,
+    #[schema(required = false)]
+    pub defaults: Defaults,
     /// Its rules.
     #[schema(required = false)]
     pub rules: Vec<RuleDocument>,
@@ -222,7 +236,8 @@ pub struct ShardDocument {
     #[schema(required = false, minimum = 1, maximum = 1000)]
     pub weight: u64,
     /// The ACL user.
-    pub username: Option<String>,
+    #[schema(required = false)]
+    pub username: String,
     /// The password. Left out in a replacement: it stays; `null`: it is removed. Never in answers.
     #[schema(write_only)]
     pub password: Option<String>,
@@ -230,6 +245,6 @@ pub struct ShardDocument {
     #[schema(read_only, required = false)]
     pub has_password: bool,
     /// Only in answers; ignored in requests.
-    #[schema(read_only)]
-    pub meta: Option<Meta>,
+    #[schema(required = false, read_only)]
+    pub meta: Meta,
 }

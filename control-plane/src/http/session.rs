@@ -40,9 +40,11 @@ pub struct Session {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub struct Credentials {
     /// The code of a sign-in link.
-    pub code: Option<String>,
+    #[schema(required = false)]
+    pub code: String,
     /// An API token.
-    pub token: Option<String>,
+    #[schema(required = false)]
+    pub token: String,
 }
 
 /// A sign-in link.

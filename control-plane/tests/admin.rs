@@ -1,0 +1,21 @@
+//! The admin API over a real Postgres: one server per test, everything through HTTP.
+
+#![allow(missing_docs, reason = "tests")]
+
+mod admin {
+    mod apply;
+    mod bad_input;
+    mod bed;
+    mod client;
+    mod database;
+    mod documents;
+    mod guard;
+    mod openapi;
+    mod paging;
+    mod publish;
+    mod races;
+    mod session;
+    mod shards;
+    mod tokens;
+    mod web;
+}

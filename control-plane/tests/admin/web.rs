@@ -1,0 +1,60 @@
+//! Static files, health, and the headers of every answer.
+
+use serde_json::json;
+
+use super::bed::Bed;
+
+#[tokio::test]
+async fn every_answer_carries_the_security_headers() {
+    let bed = Bed::start().await;
+    let answers = [
+        bed.anybody().get("/").await.expect(200),
+        bed.anybody().get("/livez").await.expect(200),
+        bed.anybody().get("/v1/rules").await.expect(401),
+        bed.admin.get("/v1/rules").await.expect(200),
+        bed.admin.get("/v1/nothing").await.expect(404),
+        bed.admin.get("/docs/").await.expect(200),
+        bed.admin.post("/v1/rules", &json!({})).await.expect(400),
+    ];
+    for answer in answers {
+        let policy = answer.header("content-security-policy");
+        assert!(policy.contains("script-src 'self';") && policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'none'"), "{policy}");
+        assert!(!policy.contains("unsafe-eval"));
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("referrer-policy"), "no-referrer");
+    }
+    assert_eq!(bed.admin.get("/v1/rules").await.header("cache-control"), "no-store");
+}
+
+#[tokio::test]
+async fn the_dashboard_answers_its_own_paths_and_no_others() {
+    let bed = Bed::start().await;
+    for page in ["/", "/index.html", "/rules", "/agents/a-b", "/sign-in"] {
+        let answer = bed.anybody().get(page).await.expect(200);
+        assert!(answer.header("content-type").starts_with("text/html"), "{page}");
+        assert!(answer.text.contains("Weir"), "{page}");
+        // Inline scripts would not run under the policy.
+        assert!(!answer.text.contains("<script>") && !answer.text.contains("onclick="), "{page}");
+    }
+    for missing in ["/assets/missing.js", "/favicon.nothing"] {
+        bed.anybody().get(missing).await.problem(404, "not-found");
+    }
+    bed.admin.send("POST", "/rules", "").await.problem(404, "not-found");
+    bed.admin.send("PATCH", "/v1/rules/search", "").await.problem(405, "method-not-allowed");
+    let refused = bed.admin.send("DELETE", "/v1/rules", "").await;
+    assert!(refused.header("allow").contains("GET"), "{:?}", refused.headers);
+    refused.problem(405, "method-not-allowed");
+    bed.anybody().send("HEAD", "/", "").await.expect(200);
+}
+
+#[tokio::test]
+async fn the_api_is_described_and_browsable() {
+    let bed = Bed::start().await;
+    let description = bed.admin.get("/openapi.json").await.expect(200).json();
+    assert_eq!(description["openapi"], "3.1.0");
+    let page = bed.admin.get("/docs/").await.expect(200);
+    assert!(page.text.contains("swagger-ui") && !page.text.contains("<script>"), "{}", page.text);
+    assert!(bed.admin.get("/docs/swagger-initializer.js").await.expect(200).text.contains("/openapi.json"));
+    bed.anybody().get("/docs/").await.problem(401, "unauthorized");
+    bed.anybody().get("/openapi.json").await.problem(401, "unauthorized");
+}
