@@ -1,12 +1,14 @@
 //! The one way in which a domain changes: lock, read all, edit, validate the whole, publish.
 
 use weir_core::config::DomainConfig;
+use weir_core::domain::{Defaults, Domain, DomainMode};
 use weir_core::item::ItemKind;
 use weir_core::mistake::Mistakes;
 use weir_core::name::Name;
 
 use super::answer::etag;
 use super::extract::IfMatch;
+use super::params::DEFAULT_DOMAIN;
 use super::problem::Problem;
 use crate::auth::Principal;
 use crate::db::document::{self, Document};
@@ -80,13 +82,21 @@ impl Draft {
         }
     }
 
-    /// The content.
+    /// The content. The domain `default` is made by whatever is written into it first.
     ///
     /// # Errors
     /// 404: there is no such domain.
     pub fn existing(&self, domain: &Name) -> Result<DomainConfig, Problem> {
-        self.config.clone().ok_or_else(|| missing(ItemKind::Domain, domain.as_str()))
+        match &self.config {
+            Some(config) => Ok(config.clone()),
+            None if *domain == DEFAULT_DOMAIN => Ok(DomainConfig { domain: empty(domain), tiers: Vec::new(), rules: Vec::new() }),
+            None => Err(missing(ItemKind::Domain, domain.as_str())),
+        }
     }
+}
+
+fn empty(name: &Name) -> Domain {
+    Domain { name: name.clone(), description: String::new(), mode: DomainMode::default(), defaults: Defaults::default() }
 }
 
 /// 404 for a document.

@@ -7,12 +7,11 @@ use serde_json::Value;
 use weir_core::config::{DomainConfig, read};
 use weir_core::item::ItemKind;
 use weir_core::name::Name;
-use weir_core::tier::Tier;
 
 use super::change::{Focus, Order, change, missing};
 use super::extract::{Body, IfMatch, Path, Query};
 use super::paging::Page;
-use super::params::{DEFAULT_DOMAIN, Nothing, Paged, Write};
+use super::params::{Nothing, Paged, Write};
 use super::problem::{Problem, UsedBy};
 use super::schema::DomainDocument;
 use super::{answer, documents};
@@ -49,7 +48,8 @@ pub async fn get(
 
 /// Create a domain
 ///
-/// It begins without rules and with one tier, `default`.
+/// It begins without tiers and rules: every subject is on one tier called `default` until there are tiers. The domain `default` need not be
+/// created: the first tier or rule does.
 #[utoipa::path(post, path = "/v1/domains", tag = "domains", operation_id = "createDomain", params(Write), security(("token" = ["operator"])),
     request_body = DomainDocument,
     responses((status = 201, description = "Created and published", body = DomainDocument, headers(("ETag" = String), ("Weir-Revision" = u64))),
@@ -63,12 +63,10 @@ pub async fn create(
     let domain = documents::read(&body, read::domain)?;
     who.enter(domain.name.as_str())?;
     let name = domain.name.clone();
-    let first = Name::new(DEFAULT_DOMAIN).map_err(|error| Problem::internal(&error))?;
-    let tiers = vec![Tier { name: first, description: String::new(), default: true }];
     let order = order(&who, &name, query.validate_only, "create");
     let outcome = change(&app, &order, focus(&name), |draft| {
         draft.require_new(KIND, domain.name.as_str())?;
-        Ok(Some(DomainConfig { domain, tiers, rules: Vec::new() }))
+        Ok(Some(DomainConfig { domain, tiers: Vec::new(), rules: Vec::new() }))
     });
     Ok(answer::created(documents::written(outcome.await?)?, &format!("/v1/domains/{name}"), query.validate_only))
 }

@@ -1,7 +1,7 @@
 //! `/v1/tiers`
 //!
-//! A domain always has exactly one default tier: making another one the default moves the flag, and the default can be neither deleted
-//! nor unset.
+//! A domain with tiers has exactly one default tier: making another one the default moves the flag, and the default can be neither unset
+//! nor deleted before the others.
 
 use axum::Json;
 use axum::extract::State;
@@ -48,7 +48,8 @@ pub async fn get(
 
 /// Create a tier
 ///
-/// Every rule must have a limit for it, or one for `"*"`. A tier with `default: true` takes the flag from the present default tier.
+/// Every rule must have a limit for it, or one for `"*"`. A tier with `default: true` takes the flag from the present default tier; the
+/// first tier of a domain must be its default.
 #[utoipa::path(post, path = "/v1/tiers", tag = "tiers", operation_id = "createTier", params(WriteInDomain), security(("token" = ["operator"])),
     request_body = TierDocument,
     responses((status = 201, description = "Created and published", body = TierDocument, headers(("ETag" = String), ("Weir-Revision" = u64))),
@@ -103,7 +104,7 @@ pub async fn replace(
 
 /// Delete a tier
 ///
-/// Refused while a rule names it in its limits (`used_by` says which), and for the default tier.
+/// Refused while a rule names it in its limits (`used_by` says which), and for the default tier while there are others.
 #[utoipa::path(delete, path = "/v1/tiers/{name}", tag = "tiers", operation_id = "deleteTier", security(("token" = ["operator"])),
     params(("name" = String, Path, description = "The tier"), WriteInDomain, ("If-Match" = String, Header, description = "The ETag read before, or *")),
     responses((status = 204, description = "Deleted and published", headers(("Weir-Revision" = u64)))))]
@@ -141,7 +142,7 @@ fn deletable(config: &DomainConfig, name: &str) -> Result<(), Problem> {
     if !used_by.is_empty() {
         return Err(Problem::in_use(format!("{} rules have a limit for the tier {name:?}", used_by.len()), used_by));
     }
-    if config.tiers.iter().any(|t| t.default && t.name == *name) {
+    if config.tiers.len() > 1 && config.tiers.iter().any(|t| t.default && t.name == *name) {
         return Err(Problem::conflict(format!("{name:?} is the default tier: make another tier the default first")));
     }
     Ok(())

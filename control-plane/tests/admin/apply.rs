@@ -17,7 +17,14 @@ async fn applying_is_idempotent_and_all_or_nothing() {
     assert_eq!(first["revision"], 1);
     assert_eq!(
         actions(&first),
-        ["create domain default", "create rule per-user", "create rule search", "create rule upload", "create tier free", "create tier paid"]
+        [
+            "create domain default",
+            "create rule per-user",
+            "create rule search",
+            "create rule upload",
+            "create tier free",
+            "create tier paid"
+        ]
     );
     assert!(first["changes"][1]["before"].is_null() && first["changes"][1]["after"]["name"] == "per-user");
     let second = bed.admin.post("/v1/apply", &rules()).await.expect(200).json();
@@ -50,7 +57,15 @@ async fn applying_keeps_what_it_does_not_name_unless_told_to_prune() {
     assert_eq!(actions(&dry), actions(&wet.json()));
     assert_eq!(
         actions(&dry),
-        ["update domain default", "create rule new", "delete rule per-user", "delete rule upload", "create tier basic", "delete tier free", "delete tier paid"]
+        [
+            "update domain default",
+            "create rule new",
+            "delete rule per-user",
+            "delete rule upload",
+            "create tier basic",
+            "delete tier free",
+            "delete tier paid"
+        ]
     );
     let merged = json!({ "domain": "default", "tiers": [{ "name": "gold", "default": true }], "rules": [rule("more")] });
     let merged = bed.admin.post("/v1/apply", &merged).await.expect(200).json();

@@ -42,7 +42,8 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<bytes::Bytes>) -> Answer {
-        let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(format!("http://{}{path}", self.address));
+        let mut request =
+            Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(format!("http://{}{path}", self.address));
         request.headers_mut().unwrap().extend(self.headers.clone());
         let response = self.hyper.request(request.body(Full::new(body.into())).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();

@@ -39,10 +39,12 @@ async fn replicas_may_start_together_again_and_beside_a_newer_release() {
     let applied: i64 = sqlx::query_scalar("SELECT count(*) FROM _sqlx_migrations WHERE success").fetch_one(&mut database).await.unwrap();
     assert!(applied >= 1);
     // A later release has added its own; this one goes on.
-    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'newer', true, '', 0)";
+    let newer =
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (9999, 'newer', true, '', 0)";
     sqlx::query(newer).execute(&mut database).await.unwrap();
     start().await.unwrap().shutdown().await;
-    let secrets: i64 = sqlx::query_scalar("SELECT count(*) FROM secrets WHERE name = 'hash_secret'").fetch_one(&mut database).await.unwrap();
+    let secrets: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM secrets WHERE name = 'hash_secret'").fetch_one(&mut database).await.unwrap();
     assert_eq!(secrets, 1, "one secret, whoever came first");
 }
 

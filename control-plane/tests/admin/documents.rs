@@ -55,11 +55,9 @@ async fn a_rule_is_created_read_replaced_and_deleted() {
 #[tokio::test]
 async fn names_are_unique_and_nothing_is_renamed() {
     let bed = Bed::with_rules().await;
-    for (path, document) in [
-        ("/v1/rules", rule("search")),
-        ("/v1/tiers", json!({ "name": "free" })),
-        ("/v1/domains", json!({ "name": "default" })),
-    ] {
+    for (path, document) in
+        [("/v1/rules", rule("search")), ("/v1/tiers", json!({ "name": "free" })), ("/v1/domains", json!({ "name": "default" }))]
+    {
         bed.admin.post(path, &document).await.problem(409, "conflict");
     }
     let renamed = bed.admin.put("/v1/rules/search", "*", &rule("find")).await.problem(400, "invalid");
@@ -76,7 +74,10 @@ async fn validate_only_stores_nothing() {
     bed.admin.delete("/v1/rules/search?validate_only=true", "*").await.expect(204);
     bed.admin.post("/v1/tiers?validate_only=true", &json!({ "name": "x" })).await.problem(400, "invalid");
     bed.admin.post("/v1/domains?validate_only=true", &json!({ "name": "x" })).await.expect(200);
-    bed.admin.post("/v1/apply?validate_only=true&prune=true", &json!({ "domain": "default", "tiers": [{ "name": "free", "default": true }] })).await.expect(200);
+    bed.admin
+        .post("/v1/apply?validate_only=true&prune=true", &json!({ "domain": "default", "tiers": [{ "name": "free", "default": true }] }))
+        .await
+        .expect(200);
     bed.admin.post("/v1/shards?validate_only=true", &json!({ "name": "x", "address": "redis://127.0.0.1:1" })).await.expect(200);
     bed.admin.post("/v1/tokens?validate_only=true", &json!({ "name": "x", "role": "viewer" })).await.expect(200);
     let rolled_back = bed.admin.post(&format!("/v1/revisions/{revision}/rollback?validate_only=true"), &json!({})).await.expect(200).json();
@@ -108,8 +109,9 @@ async fn the_default_tier_moves_and_never_goes() {
     let mut per_user = bed.admin.get("/v1/rules/per-user").await.json();
     per_user["limits"] = json!({ "*": { "limit": 1, "window": "1s" } });
     bed.admin.put("/v1/rules/per-user", "*", &per_user).await.expect(200);
-    bed.admin.delete("/v1/tiers/free", "*").await.expect(204);
     bed.admin.delete("/v1/tiers/paid", "*").await.problem(409, "conflict");
+    bed.admin.delete("/v1/tiers/free", "*").await.expect(204);
+    bed.admin.delete("/v1/tiers/paid", "*").await.expect(204);
 }
 
 #[tokio::test]
@@ -124,12 +126,12 @@ async fn a_tier_that_leaves_a_rule_without_a_limit_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_domain_begins_with_a_tier_and_ends_without_rules() {
+async fn a_domain_begins_empty_and_ends_without_rules() {
     let bed = Bed::start().await;
     bed.admin.post("/v1/rules?domain=shop", &rule("a")).await.problem(404, "not-found");
     bed.admin.post("/v1/domains", &json!({ "name": "shop", "mode": "shadow" })).await.expect(201);
-    let tiers = bed.admin.get("/v1/tiers?domain=shop").await.expect(200).json();
-    assert_eq!((&tiers["items"][0]["name"], &tiers["items"][0]["default"]), (&json!("default"), &json!(true)));
+    bed.admin.post("/v1/tiers?domain=shop", &json!({ "name": "only" })).await.problem(400, "invalid");
+    bed.admin.post("/v1/tiers?domain=shop", &json!({ "name": "only", "default": true })).await.expect(201);
     bed.admin.post("/v1/rules?domain=shop", &rule("a")).await.expect(201);
     let used = bed.admin.delete("/v1/domains/shop", "*").await.problem(409, "in-use");
     assert_eq!(used["used_by"], json!([{ "kind": "rule", "domain": "shop", "name": "a" }]));
@@ -140,8 +142,18 @@ async fn a_domain_begins_with_a_tier_and_ends_without_rules() {
 
     // Made anew it goes on counting: agents may hold the old revisions.
     let again = bed.admin.post("/v1/domains", &json!({ "name": "shop" })).await.expect(201);
-    assert_eq!(again.header("weir-revision"), "4");
-    assert_eq!(again.json()["meta"]["revision"], 4);
+    assert_eq!(again.header("weir-revision"), "5");
+    assert_eq!(again.json()["meta"]["revision"], 5);
+    assert_eq!(bed.admin.get("/v1/tiers?domain=shop").await.json()["items"], json!([]));
     let off = bed.admin.put("/v1/domains/shop", &again.etag(), &json!({ "name": "shop", "mode": "off" })).await.expect(200);
     assert_eq!(off.json()["mode"], "off");
+}
+
+#[tokio::test]
+async fn the_default_domain_is_made_by_the_first_write() {
+    let bed = Bed::start().await;
+    bed.admin.get("/v1/domains/default").await.problem(404, "not-found");
+    bed.admin.post("/v1/rules", &rule("first")).await.expect(201);
+    assert_eq!(bed.admin.get("/v1/domains/default").await.expect(200).json()["mode"], "enforce");
+    assert_eq!(bed.revision().await, 1);
 }

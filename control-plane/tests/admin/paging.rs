@@ -10,10 +10,13 @@ async fn every_list_is_walked_in_pages() {
     for i in 0..5 {
         bed.admin.post("/v1/rules", &rule(&format!("r{i}"))).await.expect(201);
         bed.admin.post("/v1/domains", &json!({ "name": format!("d{i}") })).await.expect(201);
-        bed.admin.post("/v1/shards", &json!({ "name": format!("s{i}"), "address": format!("redis://127.0.0.1:{}", i + 1) })).await.expect(201);
+        bed.admin
+            .post("/v1/shards", &json!({ "name": format!("s{i}"), "address": format!("redis://127.0.0.1:{}", i + 1) }))
+            .await
+            .expect(201);
         bed.admin.post("/v1/tokens", &json!({ "name": format!("t{i}"), "kind": "agent" })).await.expect(201);
     }
-    for (list, count) in [("rules", 8), ("tiers", 2), ("domains", 6), ("shards", 5), ("tokens", 6), ("revisions", 6)] {
+    for (list, count) in [("rules", 8_usize), ("tiers", 2), ("domains", 6), ("shards", 5), ("tokens", 6), ("revisions", 6)] {
         let (mut seen, mut token, mut pages) = (Vec::<Value>::new(), String::new(), 0);
         loop {
             let page = bed.admin.get(&format!("/v1/{list}?page_size=2&page_token={token}")).await.expect(200).json();

@@ -33,7 +33,9 @@ async fn credentials_are_taken_and_never_shown() {
         seen.push(bed.admin.get(path).await.expect(200).text);
     }
     for table in ["documents", "audit", "items", "revisions"] {
-        let sql = format!("SELECT coalesce(string_agg(t::text, ' '), '') || coalesce((SELECT string_agg(convert_from(body, 'UTF8'), ' ') FROM items), '') FROM {table} t");
+        let sql = format!(
+            "SELECT coalesce(string_agg(t::text, ' '), '') || coalesce((SELECT string_agg(convert_from(body, 'UTF8'), ' ') FROM items), '') FROM {table} t"
+        );
         seen.push(sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut database).await.unwrap());
     }
     assert!(seen.iter().all(|text| !text.contains("hunter2")), "{seen:?}");

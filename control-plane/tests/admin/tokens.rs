@@ -42,7 +42,8 @@ async fn tokens_expire() {
     client.get("/v1/rules").await.problem(401, "unauthorized");
     let over = bed.admin.post("/v1/tokens", &json!({ "name": "x", "role": "viewer", "expires_at": "2001-01-01T00:00:00Z" })).await;
     assert_eq!(over.problem(400, "invalid")["errors"][0]["pointer"], "/expires_at");
-    let far = bed.admin.post("/v1/tokens", &json!({ "name": "x", "role": "viewer", "expires_at": "2999-01-01T00:00:00Z" })).await.expect(201);
+    let far =
+        bed.admin.post("/v1/tokens", &json!({ "name": "x", "role": "viewer", "expires_at": "2999-01-01T00:00:00Z" })).await.expect(201);
     assert_eq!(far.json()["expires_at"], "2999-01-01T00:00:00.000Z");
 }
 

@@ -18,7 +18,10 @@ async fn every_answer_carries_the_security_headers() {
     ];
     for answer in answers {
         let policy = answer.header("content-security-policy");
-        assert!(policy.contains("script-src 'self';") && policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'none'"), "{policy}");
+        assert!(
+            policy.contains("script-src 'self';") && policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'none'"),
+            "{policy}"
+        );
         assert!(!policy.contains("unsafe-eval"));
         assert_eq!(answer.header("x-content-type-options"), "nosniff");
         assert_eq!(answer.header("referrer-policy"), "no-referrer");
