@@ -13,6 +13,7 @@ pub mod server;
 pub mod settings;
 pub mod shard;
 pub mod state;
+pub mod tls;
 
 pub use db::token::{Kind as TokenKind, NewToken};
 pub use server::{ControlPlane, StartError};

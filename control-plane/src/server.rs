@@ -2,24 +2,34 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use prometheus_client::registry::Registry;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::transport::Server;
 use weir_core::clock::{Clock, SystemClock};
 
 use crate::auth::attempts::Attempts;
 use crate::bootstrap::{self, BootstrapError};
 use crate::db;
 use crate::db::token::NewToken;
+use crate::http::metrics::Metrics;
 use crate::http::paging::Pager;
 use crate::http::router::router;
 use crate::http::session;
 use crate::push;
 use crate::settings::Settings;
 use crate::state::{App, Parts};
+use crate::tls::{self, Peer, TlsError, TlsListener};
+
+/// How long requests under way may take when the control plane stops.
+const DRAIN: Duration = Duration::from_secs(3);
 
 /// Why a control plane did not start.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +48,12 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
+    /// Certificate or key cannot be used.
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
+    /// The gRPC server refuses certificate or key.
+    #[error("TLS of the agents' listener: {0}")]
+    GrpcTls(#[from] tonic::transport::Error),
 }
 
 /// A running control plane.
@@ -61,11 +77,23 @@ impl ControlPlane {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_with_clock(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        let tls = settings.tls.as_ref().map(|files| Ok::<_, TlsError>((tls::acceptor(files)?, tls::for_grpc(files)?))).transpose()?;
+        let (acceptor, grpc_tls) = tls.unzip();
+        let mut grpc_server = Server::builder();
+        if let Some(tls) = grpc_tls {
+            grpc_server = grpc_server.tls_config(tls)?;
+        }
         let (http_listener, http) = listen(settings.http_listen).await?;
         let (grpc_listener, grpc) = listen(settings.grpc_listen).await?;
         let pool = db::pool(&settings)?;
         db::migrate(&pool).await?;
-        let pager = Pager::new(db::secret::page_key(&mut *pool.acquire().await?).await?);
+        let mut connection = pool.acquire().await?;
+        let pager = Pager::new(db::secret::page_key(&mut connection).await?);
+        // Made now, so that the first agent need not wait for it.
+        db::secret::hash_secret(&mut connection).await?;
+        drop(connection);
+        let mut registry = Registry::default();
+        let metrics = Metrics::new(&mut registry);
         let public_url = settings.base_url(http);
         let app = App::new(Parts {
             pool,
@@ -75,10 +103,15 @@ impl ControlPlane {
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             pager,
+            registry,
+            metrics,
             attempts: Attempts::default(),
         });
-        serve_http(&app, http_listener);
-        serve_grpc(&app, grpc_listener);
+        match acceptor {
+            Some(acceptor) => serve_http(&app, TlsListener::new(http_listener, http, acceptor, app.stop.clone())),
+            None => serve_http(&app, http_listener),
+        }
+        serve_grpc(&app, grpc_server, grpc_listener);
         tracing::info!(%http, %grpc, "control plane runs");
         Ok(Self { app, http, grpc })
     }
@@ -117,12 +150,18 @@ impl ControlPlane {
         Ok(session::link(&self.app.pool, &self.app.public_url, &bootstrap::admin()).await?.url)
     }
 
-    /// Stops taking requests, finishes those under way, ends all tasks and closes the database connections.
+    /// Stops taking requests, finishes those under way, ends all tasks and closes the database connections; after three seconds whatever
+    /// is not done by then is left.
     pub async fn shutdown(self) {
         self.app.stop.cancel();
         self.app.tasks.close();
-        self.app.tasks.wait().await;
-        self.app.pool.close().await;
+        let done = async {
+            self.app.tasks.wait().await;
+            self.app.pool.close().await;
+        };
+        if tokio::time::timeout(DRAIN, done).await.is_err() {
+            tracing::warn!(tasks = self.app.tasks.len(), "stopped with requests or streams still open");
+        }
     }
 }
 
@@ -133,8 +172,12 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartE
     Ok((listener, address))
 }
 
-fn serve_http(app: &App, listener: TcpListener) {
-    let service = router(app.clone()).into_make_service_with_connect_info::<SocketAddr>();
+fn serve_http<L>(app: &App, listener: L)
+where
+    L: Listener<Addr = SocketAddr>,
+    Peer: for<'s> Connected<IncomingStream<'s, L>>,
+{
+    let service = router(app.clone()).into_make_service_with_connect_info::<Peer>();
     let stop = app.stop.clone();
     app.tasks.spawn(async move {
         let server = axum::serve(listener, service).with_graceful_shutdown(stop.cancelled_owned());
@@ -144,13 +187,12 @@ fn serve_http(app: &App, listener: TcpListener) {
     });
 }
 
-fn serve_grpc(app: &App, listener: TcpListener) {
+fn serve_grpc(app: &App, mut server: Server, listener: TcpListener) {
     let services = push::services(app);
     let stop = app.stop.clone();
     app.tasks.spawn(async move {
-        let server = tonic::transport::Server::builder().add_routes(services);
         let connections = TcpListenerStream::new(listener);
-        if let Err(error) = server.serve_with_incoming_shutdown(connections, stop.cancelled_owned()).await {
+        if let Err(error) = server.add_routes(services).serve_with_incoming_shutdown(connections, stop.cancelled_owned()).await {
             tracing::error!(%error, "gRPC server ended");
         }
     });

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use prometheus_client::registry::Registry;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use weir_core::clock::Clock;
 
 use crate::auth::attempts::Attempts;
+use crate::http::metrics::Metrics;
 use crate::http::paging::Pager;
 use crate::settings::Settings;
 
@@ -31,6 +33,10 @@ pub struct Parts {
     pub tasks: TaskTracker,
     /// Signs page tokens.
     pub pager: Pager,
+    /// All metrics of this process.
+    pub registry: Registry,
+    /// The HTTP server's own metrics.
+    pub metrics: Metrics,
     /// Failed log-ins.
     pub attempts: Attempts,
 }

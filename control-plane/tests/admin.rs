@@ -16,6 +16,7 @@ mod admin {
     mod races;
     mod session;
     mod shards;
+    mod tls;
     mod tokens;
     mod web;
 }

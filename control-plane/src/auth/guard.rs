@@ -1,6 +1,6 @@
 //! Stands before every route: only health, static assets and sign-in answer without credentials.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
@@ -12,6 +12,7 @@ use super::{Principal, csrf, session, token};
 use crate::db;
 use crate::http::problem::Problem;
 use crate::state::App;
+use crate::tls::Peer;
 
 /// Paths that belong to the API; everything else is the dashboard's.
 const API: [&str; 4] = ["/v1", "/openapi.json", "/docs", "/metrics"];
@@ -44,8 +45,8 @@ pub async fn identify(app: &App, method: &Method, headers: &HeaderMap, address: 
 /// The address at the other end of the connection.
 #[must_use]
 pub fn peer(request: &Request) -> IpAddr {
-    let info = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    info.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(address)| address.ip().to_canonical())
+    let info = request.extensions().get::<ConnectInfo<Peer>>();
+    info.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(Peer(address))| address.ip().to_canonical())
 }
 
 /// The token of an `Authorization: Bearer` header.

@@ -15,9 +15,9 @@ pub mod token;
 use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
-use sqlx::PgPool;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{PgConnection, PgPool};
 
 use crate::settings::Settings;
 
@@ -50,10 +50,19 @@ pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
     let mut connection = pool.acquire().await?;
     let mut migrator = Migrator { migrations: MIGRATIONS.migrations.clone(), ..Migrator::DEFAULT };
     migrator.set_ignore_missing(true);
-    for migration in migrator.iter() {
-        tracing::debug!(version = migration.version, description = %migration.description, "migration known");
-    }
+    let before = newest(&mut connection).await?;
     migrator.run(&mut *connection).await?;
-    tracing::info!(migrations = migrator.iter().count(), "database schema is up to date");
+    for migration in migrator.iter().filter(|m| m.version > before) {
+        tracing::info!(version = migration.version, description = %migration.description, "database schema brought forward");
+    }
     Ok(())
+}
+
+/// The newest migration that is there, 0 for an empty database.
+async fn newest(connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
+    let there: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL").fetch_one(&mut *connection).await?;
+    if !there {
+        return Ok(0);
+    }
+    sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations").fetch_one(connection).await
 }

@@ -10,6 +10,7 @@ pub mod domains;
 pub mod extract;
 pub mod headers;
 pub mod health;
+pub mod metrics;
 pub mod openapi;
 pub mod paging;
 pub mod params;

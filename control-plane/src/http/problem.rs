@@ -62,6 +62,7 @@ pub struct Body {
 
 /// One mistake in a request.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = Mistake)]
 pub struct FieldError {
     /// Where: a JSON pointer (RFC 6901) into the body, or the name of a query parameter.
     pub pointer: String,

@@ -11,7 +11,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::{apply, audit, dashboard, domains, headers, health, openapi, problem, revisions, rules, session, shards, tiers, tokens};
+use super::{
+    apply, audit, dashboard, domains, headers, health, metrics, openapi, problem, revisions, rules, session, shards, tiers, tokens,
+};
 use crate::auth::guard::guard;
 use crate::state::App;
 
@@ -24,6 +26,7 @@ fn table() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(openapi::frame())
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
+        .routes(routes!(metrics::read))
         .routes(routes!(domains::list, domains::create))
         .routes(routes!(domains::get, domains::replace, domains::delete))
         .routes(routes!(tiers::list, tiers::create))
@@ -68,6 +71,7 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(dashboard::method_not_allowed)
         .fallback(dashboard::serve)
         .layer(from_fn_with_state(app.clone(), guard))
+        .layer(from_fn_with_state(app.clone(), metrics::count))
         .layer(CatchPanicLayer::custom(|_| panicked()))
         .layer(from_fn(headers::secure))
         .with_state(app)

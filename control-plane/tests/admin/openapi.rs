@@ -12,7 +12,6 @@ pub(crate) struct Operation {
     /// The role it needs; `None`: no credentials.
     pub(crate) role: Option<String>,
     pub(crate) has_body: bool,
-    pub(crate) needs_condition: bool,
     /// Whether it takes a domain.
     pub(crate) in_domain: bool,
 }
@@ -39,7 +38,6 @@ pub(crate) fn operations() -> Vec<Operation> {
                 path: path.clone(),
                 role: operation["security"][0]["token"][0].as_str().map(str::to_owned),
                 has_body: operation.get("requestBody").is_some(),
-                needs_condition: parameters.contains(&"If-Match"),
                 in_domain: parameters.contains(&"domain"),
             });
         }

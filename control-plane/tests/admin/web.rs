@@ -61,3 +61,23 @@ async fn the_api_is_described_and_browsable() {
     bed.anybody().get("/docs/").await.problem(401, "unauthorized");
     bed.anybody().get("/openapi.json").await.problem(401, "unauthorized");
 }
+
+#[tokio::test]
+async fn metrics_count_by_route_and_tell_revisions() {
+    let bed = Bed::with_rules().await;
+    bed.admin.get("/v1/rules/nothing").await.expect(404);
+    bed.admin.get("/v1/%00").await.expect(404);
+    let metrics = bed.admin.get("/metrics").await.expect(200);
+    for line in [
+        "weir_http_requests_total{method=\"GET\",route=\"/v1/rules/{name}\",status=\"404\"} 1\n",
+        "weir_http_requests_total{method=\"POST\",route=\"/v1/apply\",status=\"200\"} 1\n",
+        "weir_revision{kind=\"rules\",domain=\"default\"} 1\n",
+        "weir_revision{kind=\"ring\",domain=\"\"} 0\n",
+    ] {
+        assert!(metrics.text.contains(line), "{line} is not in {}", metrics.text);
+    }
+    assert_eq!(metrics.text.matches("# EOF").count(), 1);
+    assert!(metrics.text.ends_with("# EOF\n"), "{}", metrics.text);
+    assert!(!metrics.text.contains("nothing"), "paths are not labels");
+    bed.anybody().get("/metrics").await.problem(401, "unauthorized");
+}
