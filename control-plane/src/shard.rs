@@ -122,8 +122,10 @@ fn wrong_address(address: &str) -> Option<&'static str> {
         return Some(FORM);
     }
     let Ok(uri) = address.parse::<Uri>() else { return Some(FORM) };
-    let has_host = uri.host().is_some_and(|host| !host.is_empty());
-    let good_port = uri.authority().is_some_and(|a| a.port().is_none_or(|port| port.as_str().parse::<u16>().is_ok_and(|p| p > 0)));
+    let (authority, host) = (uri.authority().map_or("", |a| a.as_str()), uri.host().unwrap_or_default());
+    let has_host = !host.is_empty();
+    let port = authority.strip_prefix(host).unwrap_or_default();
+    let good_port = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
     let database = uri.path().trim_start_matches('/');
     let good_database = database.is_empty() || database.parse::<u16>().is_ok();
     (!(has_host && good_port && good_database)).then_some(FORM)
