@@ -156,7 +156,7 @@ need_machete() {
     has cargo-machete && return
     tools_folder
     say "building cargo-machete"
-    cargo install --quiet --locked --root .tools cargo-machete@0.9.2 >&2 || lack "cargo-machete is missing: cargo install cargo-machete --locked"
+    cargo install --quiet --locked --debug --root .tools cargo-machete@0.9.2 >&2 || lack "cargo-machete is missing: cargo install cargo-machete --locked"
 }
 
 check_languages

@@ -45,3 +45,23 @@ pub use proxy::{Mode, Proxy};
 pub use redis::{Flavor, Redis, RedisSettings};
 pub use tools::chromium;
 pub use wait::await_until;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Callers start servers from spawned tasks.
+    fn spawnable<T: Send>(_: &T) {}
+
+    #[tokio::test]
+    async fn everything_can_be_awaited_in_a_spawned_task() {
+        spawnable(&Postgres::start(PostgresSettings::default()));
+        spawnable(&Redis::start(RedisSettings::default()));
+        let (postgres, redis) = (Postgres::temporary().await.expect("starts"), Redis::temporary(Flavor::Redis).await.expect("starts"));
+        spawnable(&postgres.create_database("a"));
+        spawnable(&postgres.restart());
+        spawnable(&redis.stop());
+        let proxy = Proxy::start(redis.addr().expect("TCP")).await.expect("starts");
+        spawnable(&proxy.set_mode(Mode::Refuse));
+    }
+}

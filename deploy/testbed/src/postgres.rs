@@ -66,13 +66,13 @@ impl Postgres {
     /// No suitable Postgres on the machine, the folder cannot be used, or the server fails; the message has the end of its log.
     pub async fn start(settings: PostgresSettings) -> Result<Self, Error> {
         if settings.tcp {
-            on_free_port(async |port| Self::start_on(&settings, port).await).await
+            on_free_port(|port| Self::start_on(settings.clone(), port)).await
         } else {
-            Self::start_on(&settings, SOCKET_PORT).await
+            Self::start_on(settings, SOCKET_PORT).await
         }
     }
 
-    async fn start_on(settings: &PostgresSettings, port: u16) -> Result<Self, Error> {
+    async fn start_on(settings: PostgresSettings, port: u16) -> Result<Self, Error> {
         let owner = Owner::for_servers();
         let folder = settings.data.as_ref().map_or_else(|| Folder::temporary(owner), |data| Folder::lasting(data, owner))?;
         let sockets = Folder::temporary(owner)?;
@@ -84,7 +84,7 @@ impl Postgres {
         }
         let password = std::fs::read_to_string(folder.join("password")).doing(|| format!("read {}", folder.join("password").display()))?;
         let access = Access { socket: sockets.place("s")?, port, password, tcp: settings.tcp };
-        let program = serve(&programs, &folder, &access, settings, owner);
+        let program = serve(&programs, &folder, &access, &settings, owner);
         let server = start_after_predecessor(program, &access).await?;
         Ok(Self { server, access, folder, _sockets: sockets })
     }

@@ -106,13 +106,13 @@ impl Redis {
     /// The program is not on the machine, the folder cannot be used, or the server fails; the message has the end of its log.
     pub async fn start(settings: RedisSettings) -> Result<Self, Error> {
         if settings.unix {
-            Self::start_on(&settings, None).await
+            Self::start_on(settings, None).await
         } else {
-            on_free_port(async |port| Self::start_on(&settings, Some(port)).await).await
+            on_free_port(|port| Self::start_on(settings.clone(), Some(port))).await
         }
     }
 
-    async fn start_on(settings: &RedisSettings, port: Option<u16>) -> Result<Self, Error> {
+    async fn start_on(settings: RedisSettings, port: Option<u16>) -> Result<Self, Error> {
         let owner = Owner::for_servers();
         let path = tools::program(settings.flavor.program())?;
         let folder = settings.data.as_ref().map_or_else(|| Folder::temporary(owner), |data| Folder::lasting(data, owner))?;
@@ -126,7 +126,7 @@ impl Redis {
             std::fs::write(wanted.join(MADE_BY), settings.flavor.program()).doing(|| format!("write to {}", wanted.display()))?;
         }
         // In a file, since other users can read a command line, and it may have a password.
-        let config = folder.write("redis.conf", &directives(settings, &address, &data))?;
+        let config = folder.write("redis.conf", &directives(&settings, &address, &data))?;
         let program = Program::new(path, folder.join("redis.log"))
             .owner(owner)
             .arg(config)

@@ -90,7 +90,7 @@ async fn run(program: &Program, probe: &impl Probe) -> Result<Child, Error> {
 }
 
 /// Starts a server on a free port, and on another one when the port is taken before the server gets it.
-pub(crate) async fn on_free_port<S>(start: impl AsyncFn(u16) -> Result<S, Error>) -> Result<S, Error> {
+pub(crate) async fn on_free_port<S, F: Future<Output = Result<S, Error>>>(start: impl Fn(u16) -> F) -> Result<S, Error> {
     const TRIES: usize = 5;
     let mut tries = 0;
     loop {
