@@ -89,6 +89,11 @@ impl Agent {
         status::status(&self.0)
     }
 
+    /// Waits until every shard has been reached or has failed once, so that first checks need not wait for connections.
+    pub async fn settled(&self) {
+        self.0.limiter.settled().await;
+    }
+
     /// All metrics in the OpenMetrics text format.
     #[must_use]
     pub fn metrics_text(&self) -> String {
