@@ -26,7 +26,9 @@ pub(super) fn print(dev: &Dev, data: &Path, servers: &Servers, link: &str, token
     output::line(format_args!("  export WEIR_URL=http://127.0.0.1:{} WEIR_TOKEN={}", dev.http_port, tokens.admin));
     heading("An allowed request, then one that is refused (5 uploads a minute):");
     output::line(format_args!("  curl -i {gateway}/api/search -H 'X-User-Id: ada'"));
-    output::line(format_args!("  for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%{{http_code}}\\n' -X POST {gateway}/api/upload -H 'X-User-Id: ada'; done"));
+    output::line(format_args!(
+        "  for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%{{http_code}}\\n' -X POST {gateway}/api/upload -H 'X-User-Id: ada'; done"
+    ));
     output::line(format_args!("  curl -i -X POST {gateway}/api/upload -H 'X-User-Id: ada'"));
     heading("The same question asked of an agent:");
     let agent = dev.agent_ports.first().copied().unwrap_or_default();

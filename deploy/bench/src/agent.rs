@@ -26,7 +26,13 @@ rules:
 pub(crate) async fn on(shards: &[Redis], budget: Duration) -> anyhow::Result<Agent> {
     let mut settings = AgentSettings::new(Name::new("bench")?, RulesFrom::Given(vec![DomainConfig::from_yaml(RULES)?]));
     let shards = shards.iter().enumerate().map(|(i, redis)| {
-        anyhow::Ok(ShardConfig { name: Name::new(&format!("shard-{i}"))?, address: redis.url().parse()?, weight: 1, username: None, password: None })
+        anyhow::Ok(ShardConfig {
+            name: Name::new(&format!("shard-{i}"))?,
+            address: redis.url().parse()?,
+            weight: 1,
+            username: None,
+            password: None,
+        })
     });
     settings.counters = Counters::Shards(shards.collect::<Result<_, _>>()?);
     settings.budget = budget;

@@ -24,7 +24,13 @@ impl Api {
     ///
     /// # Errors
     /// The control plane cannot be reached.
-    pub async fn call(&self, method: Method, path: &str, if_match: Option<&str>, body: Option<&Value>) -> anyhow::Result<(StatusCode, Value)> {
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        if_match: Option<&str>,
+        body: Option<&Value>,
+    ) -> anyhow::Result<(StatusCode, Value)> {
         let mut request = self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token);
         if let Some(etag) = if_match {
             request = request.header("if-match", etag);

@@ -80,8 +80,17 @@ impl Product {
         let agent_token = token(&control_plane, "agents", TokenKind::Agent).await?;
         let api = Api::new(format!("http://{}", settings.http_listen), admin.expose_secret().to_owned());
         let folder = TempDir::new()?;
-        let mut product =
-            Self { postgres, redis, nodes: Vec::new(), api, control_plane: Some(control_plane), settings, agent_token, folder, budget: plan.budget };
+        let mut product = Self {
+            postgres,
+            redis,
+            nodes: Vec::new(),
+            api,
+            control_plane: Some(control_plane),
+            settings,
+            agent_token,
+            folder,
+            budget: plan.budget,
+        };
         product.configure(&plan.rules).await?;
         for number in 1..=plan.agents {
             let settings = product.agent_settings(&format!("agent-{number}"))?;
@@ -119,7 +128,11 @@ impl Product {
         let shards = self.redis.len();
         let there = |node: &Node| node.revision() == latest && node.agent.status().shards.len() == shards;
         let all = await_until(patience, async || self.nodes.iter().all(there)).await;
-        anyhow::ensure!(all, "not all agents run revision {latest} after {patience:?}: {:?}", self.nodes.iter().map(Node::revision).collect::<Vec<_>>());
+        anyhow::ensure!(
+            all,
+            "not all agents run revision {latest} after {patience:?}: {:?}",
+            self.nodes.iter().map(Node::revision).collect::<Vec<_>>()
+        );
         for node in &self.nodes {
             node.agent.settled().await;
         }

@@ -47,7 +47,10 @@ async fn agents_and_revisions_prove_the_propagation() {
     for agent in agents["items"].as_array().unwrap() {
         assert_eq!(agent["connected"], true, "{agent}");
         let domain = &agent["domains"][0];
-        assert_eq!((domain["revision"].as_u64(), domain["latest"].as_u64(), domain["state"].as_str()), (Some(revision), Some(revision), Some("current")));
+        assert_eq!(
+            (domain["revision"].as_u64(), domain["latest"].as_u64(), domain["state"].as_str()),
+            (Some(revision), Some(revision), Some("current"))
+        );
         assert_eq!(domain["hash"].as_str().map(str::len), Some(64));
     }
     product.stop().await.unwrap();

@@ -11,7 +11,10 @@ fn root() -> PathBuf {
 /// Texts in backquotes that look like a path of this repository.
 fn paths(text: &str) -> impl Iterator<Item = &str> {
     let folders = ["core/", "proto/", "lua/", "agent/", "control-plane/", "cli/", "migrations/", "web/", "deploy/", "scripts/"];
-    text.split('`').skip(1).step_by(2).filter(move |quoted| folders.iter().any(|folder| quoted.starts_with(folder)) && !quoted.contains([' ', '*']))
+    text.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(move |quoted| folders.iter().any(|folder| quoted.starts_with(folder)) && !quoted.contains([' ', '*']))
 }
 
 #[test]

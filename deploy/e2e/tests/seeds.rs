@@ -7,7 +7,10 @@ use weir_e2e::{Answer, Node, Plan, Product, SEEDS};
 
 /// The seeds with every rule `closed`.
 fn closed() -> String {
-    format!("defaults: {{ on_failure: {{ mode: closed }} }}\n{}", SEEDS.replace("    on_failure: { mode: local, escalate: { after: 5s, to: closed } }\n", ""))
+    format!(
+        "defaults: {{ on_failure: {{ mode: closed }} }}\n{}",
+        SEEDS.replace("    on_failure: { mode: local, escalate: { after: 5s, to: closed } }\n", "")
+    )
 }
 
 /// Asks `count` times, the agents taking turns.
@@ -29,7 +32,11 @@ fn allowed(answers: &[Answer]) -> usize {
 /// A refusal that explains itself, its headers agreeing with its body.
 fn assert_refused_by(rule: &str, limit: u64, answer: &Value) {
     assert_eq!((answer["status"].as_u64(), answer["reason"].as_str()), (Some(429), Some("limited")), "{answer}");
-    assert_eq!((answer["rule"].as_str(), answer["limit"].as_u64(), answer["remaining"].as_u64()), (Some(rule), Some(limit), Some(0)), "{answer}");
+    assert_eq!(
+        (answer["rule"].as_str(), answer["limit"].as_u64(), answer["remaining"].as_u64()),
+        (Some(rule), Some(limit), Some(0)),
+        "{answer}"
+    );
     let retry_ms = answer["retry_after_ms"].as_u64().unwrap();
     let seconds = retry_ms.div_ceil(1000).max(1);
     let headers = &answer["headers"];
