@@ -4,10 +4,13 @@
 //! A change reads in one direction: [`http`] takes and validates the document, [`db`] writes rows, revision, audit and NOTIFY in one
 //! transaction, [`push`] sends the revision to the agents.
 
+pub mod alerts;
+pub mod analytics;
 pub mod auth;
 pub mod bootstrap;
 pub mod db;
 pub mod http;
+pub mod ingest;
 pub mod push;
 pub mod server;
 pub mod settings;

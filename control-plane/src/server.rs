@@ -15,6 +15,8 @@ use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
 use weir_core::clock::{Clock, SystemClock};
 
+use crate::alerts;
+use crate::alerts::target::AllowList;
 use crate::auth::attempts::Attempts;
 use crate::bootstrap::{self, BootstrapError};
 use crate::db;
@@ -31,6 +33,11 @@ use crate::tls::{self, Peer, TlsError, TlsListener};
 /// How long requests under way may take when the control plane stops.
 const DRAIN: Duration = Duration::from_secs(3);
 
+/// Connections of agents are looked after this often, so that a dead one is noticed though nothing is sent.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// One agent needs two streams; a sidecar for many agents needs some more.
+const STREAMS_PER_CONNECTION: u32 = 256;
+
 /// Why a control plane did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -40,6 +47,9 @@ pub enum StartError {
     /// The schema could not be brought up to date.
     #[error("database schema: {0}")]
     Migration(#[from] sqlx::migrate::MigrateError),
+    /// An entry of the webhook targets is wrong.
+    #[error("webhook_allow: {0}")]
+    WebhookAllow(String),
     /// An address to listen on is taken or not ours.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -77,9 +87,13 @@ impl ControlPlane {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn start_with_clock(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+        let allowed = AllowList::new(settings.webhook_allow.iter().map(String::as_str)).map_err(StartError::WebhookAllow)?;
         let tls = settings.tls.as_ref().map(|files| Ok::<_, TlsError>((tls::acceptor(files)?, tls::for_grpc(files)?))).transpose()?;
         let (acceptor, grpc_tls) = tls.unzip();
-        let mut grpc_server = Server::builder();
+        let mut grpc_server = Server::builder()
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE))
+            .max_concurrent_streams(Some(STREAMS_PER_CONNECTION));
         if let Some(tls) = grpc_tls {
             grpc_server = grpc_server.tls_config(tls)?;
         }
@@ -112,6 +126,7 @@ impl ControlPlane {
             None => serve_http(&app, http_listener),
         }
         serve_grpc(&app, grpc_server, grpc_listener);
+        alerts::watch::start(&app, Arc::new(allowed));
         tracing::info!(%http, %grpc, "control plane runs");
         Ok(Self { app, http, grpc })
     }

@@ -2,16 +2,21 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use http::Uri;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
+use weir_core::span::Span;
+
+use crate::alerts::target::AllowList;
 
 /// Where dashboard and admin API listen by default.
 pub const HTTP_LISTEN: &str = "127.0.0.1:7070";
 /// Where agents connect by default.
 pub const GRPC_LISTEN: &str = "127.0.0.1:7071";
 const DATABASE_CONNECTIONS: u32 = 10;
+const AGENTS_KEPT: Duration = Duration::from_secs(24 * 3_600);
 
 /// Settings of a control plane, checked.
 #[derive(Debug, Clone)]
@@ -30,6 +35,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Where webhooks may go: `host`, `host:port` or CIDR (`WEIR_WEBHOOK_ALLOW`, comma-separated, default none).
     pub webhook_allow: Vec<String>,
+    /// How long an agent that is away is remembered (`WEIR_AGENTS_KEPT`, from `1m` to `366d`, default `24h`).
+    pub agents_kept: Duration,
 }
 
 /// PEM files of a certificate chain and its key.
@@ -54,6 +61,7 @@ impl Settings {
             public_url: None,
             tls: None,
             webhook_allow: Vec::new(),
+            agents_kept: AGENTS_KEPT,
         }
     }
 
@@ -89,6 +97,8 @@ pub struct Written {
     pub allow_plaintext: Option<bool>,
     /// See [`Settings::webhook_allow`].
     pub webhook_allow: Option<String>,
+    /// See [`Settings::agents_kept`].
+    pub agents_kept: Option<String>,
 }
 
 /// Everything that is wrong with the settings, one line each.
@@ -132,6 +142,7 @@ impl Written {
             tls_key: over.tls_key.or(self.tls_key),
             allow_plaintext: over.allow_plaintext.or(self.allow_plaintext),
             webhook_allow: over.webhook_allow.or(self.webhook_allow),
+            agents_kept: over.agents_kept.or(self.agents_kept),
         }
     }
 
@@ -171,7 +182,12 @@ impl Written {
             mistakes.push("public_url: must be http://host or https://host, with a port if need be, without a path".to_owned());
         }
         let webhook_allow = self.webhook_allow.unwrap_or_default();
-        let webhook_allow = webhook_allow.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect();
+        let webhook_allow: Vec<String> =
+            webhook_allow.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect();
+        if let Err(error) = AllowList::new(webhook_allow.iter().map(String::as_str)) {
+            mistakes.push(format!("webhook_allow: {error}"));
+        }
+        let agents_kept = length("agents_kept", self.agents_kept.as_deref(), AGENTS_KEPT, &mut mistakes);
         match (http_listen, grpc_listen) {
             (Some(http_listen), Some(grpc_listen)) if mistakes.is_empty() => Ok(Settings {
                 database_url,
@@ -181,6 +197,7 @@ impl Written {
                 public_url: self.public_url,
                 tls,
                 webhook_allow,
+                agents_kept,
             }),
             _ => Err(SettingsError(mistakes)),
         }
@@ -189,7 +206,7 @@ impl Written {
 
 /// The variables that are settings of the control plane; others with the same prefix are of the CLI or of agents.
 fn is_ours(name: &str) -> bool {
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 10] = [
         "DATABASE_URL",
         "DATABASE_CONNECTIONS",
         "HTTP_LISTEN",
@@ -199,8 +216,19 @@ fn is_ours(name: &str) -> bool {
         "TLS_KEY",
         "ALLOW_PLAINTEXT",
         "WEBHOOK_ALLOW",
+        "AGENTS_KEPT",
     ];
     name.strip_prefix("WEIR_").is_some_and(|rest| NAMES.contains(&rest))
+}
+
+/// A length of time from a minute to 366 days.
+fn length(name: &str, text: Option<&str>, default: Duration, mistakes: &mut Vec<String>) -> Duration {
+    let Some(text) = text else { return default };
+    let length = text.parse::<Span>().ok().map(Span::as_duration);
+    length.filter(|length| (AGENTS_KEPT / 1_440..=AGENTS_KEPT * 366).contains(length)).unwrap_or_else(|| {
+        mistakes.push(format!("{name}: {text:?} is not a length of time from 1m to 366d"));
+        default
+    })
 }
 
 fn address(name: &str, text: &str, mistakes: &mut Vec<String>) -> Option<SocketAddr> {

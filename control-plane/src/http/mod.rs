@@ -1,10 +1,14 @@
 //! The admin API: one file per resource, with its handlers and docs; [`router`] is the table of all routes.
 
+pub mod agents;
+pub mod alerts;
+pub mod analytics;
 pub mod answer;
 pub mod apply;
 pub mod audit;
 pub mod change;
 pub mod dashboard;
+pub mod denials;
 pub mod documents;
 pub mod domains;
 pub mod extract;

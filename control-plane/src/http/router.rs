@@ -12,7 +12,8 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::{
-    apply, audit, dashboard, domains, headers, health, metrics, openapi, problem, revisions, rules, session, shards, tiers, tokens,
+    agents, alerts, analytics, apply, audit, dashboard, denials, domains, headers, health, metrics, openapi, problem, revisions, rules,
+    session, shards, tiers, tokens,
 };
 use crate::auth::guard::guard;
 use crate::state::App;
@@ -41,6 +42,14 @@ fn table() -> OpenApiRouter<App> {
         .routes(routes!(revisions::roll_back))
         .routes(routes!(shards::list, shards::create))
         .routes(routes!(shards::get, shards::replace, shards::delete))
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::get, agents::delete))
+        .routes(routes!(analytics::timeseries))
+        .routes(routes!(analytics::summary))
+        .routes(routes!(analytics::top_subjects))
+        .routes(routes!(denials::list))
+        .routes(routes!(alerts::list, alerts::create))
+        .routes(routes!(alerts::get, alerts::replace, alerts::delete))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::get, tokens::delete))
         .routes(routes!(audit::list))

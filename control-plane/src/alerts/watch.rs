@@ -1,0 +1,131 @@
+//! The two loops of alerts: look at every alert's rule, and send what is to be told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval};
+use weir_core::clock::Clock;
+
+use super::state::Condition;
+use super::target::AllowList;
+use super::webhook::{Message, send};
+use super::{delivery, store};
+use crate::analytics::range::Range;
+use crate::analytics::summary;
+use crate::ingest::level::Level;
+use crate::state::App;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_secs(10);
+/// Between two looks for deliveries that are due; one that was just made does not wait for it.
+const RETRY: Duration = Duration::from_secs(2);
+/// The share is that of the last minute, in seconds: one bucket of 10 s says too little where requests are few.
+const WINDOW: i64 = 60;
+/// Agents send what happened after a second or two: so long ago a bucket must be over to count, in seconds.
+const LATE: i64 = 5;
+/// Deliveries sent at a time.
+const AT_A_TIME: i64 = 16;
+/// The advisory lock of looking.
+const LOCK: i64 = 0x7765_6972_0003;
+
+/// Starts both loops; they end with the control plane.
+pub fn start(app: &App, allowed: Arc<AllowList>) {
+    let made = Arc::new(Notify::new());
+    app.tasks.spawn(look_regularly(app.clone(), made.clone()));
+    app.tasks.spawn(deliver_regularly(app.clone(), allowed, made));
+}
+
+async fn look_regularly(app: App, made: Arc<Notify>) {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while app.stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        match app.stop.run_until_cancelled(look(&app.pool, &app.public_url, seconds(&*app.clock))).await {
+            Some(Ok(0)) | None => {}
+            Some(Ok(_)) => made.notify_one(),
+            Some(Err(error)) => tracing::warn!(%error, "alerts could not be looked at"),
+        }
+    }
+}
+
+/// Looks at every alert at `now` (seconds since the epoch); how many changed. Nothing if another replica is at it.
+///
+/// # Errors
+/// The database's: no alert has changed then.
+pub async fn look(pool: &PgPool, public_url: &str, now: i64) -> sqlx::Result<usize> {
+    let mut transaction = pool.begin().await?;
+    let locked: bool = sqlx::query_scalar("SELECT pg_try_advisory_xact_lock($1)").bind(LOCK).fetch_one(&mut *transaction).await?;
+    if !locked {
+        return Ok(0);
+    }
+    let mut changes = 0;
+    let end = Level::TenSeconds.floor(now - LATE);
+    let minute = Range { from: end - WINDOW, to: end, level: Level::TenSeconds };
+    for stored in store::lock_watched(&mut transaction).await? {
+        // One that was switched off while it fired is resolved.
+        let share = if stored.alert.enabled {
+            let totals = summary::totals(&mut transaction, &stored.domain, Some(stored.alert.rule.as_str()), minute).await?;
+            totals.denied_share().map(|share| share * 100.0)
+        } else {
+            None
+        };
+        let for_seconds = i64::try_from(stored.alert.r#for.as_duration().as_secs()).unwrap_or(i64::MAX);
+        let condition = Condition { percent: stored.alert.denied_share_percent, for_seconds };
+        let (state, change) = stored.state.step(condition, share, now);
+        store::save_state(&mut transaction, &stored, state).await?;
+        let Some(change) = change else { continue };
+        changes += 1;
+        tracing::info!(domain = stored.domain, alert = %stored.alert.name, ?change, share, "alert changed");
+        if stored.alert.webhook.is_some() {
+            let link = format!("{public_url}/?domain={}&rule={}", stored.domain, stored.alert.rule);
+            delivery::add(&mut transaction, &stored, state, change, &link).await?;
+        }
+    }
+    transaction.commit().await?;
+    Ok(changes)
+}
+
+async fn deliver_regularly(app: App, allowed: Arc<AllowList>, made: Arc<Notify>) {
+    let mut ticks = interval(RETRY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut since_forgotten = 0_u32;
+    loop {
+        tokio::select! {
+            () = app.stop.cancelled() => return,
+            () = made.notified() => {}
+            _ = ticks.tick() => {}
+        }
+        if let Some(Err(error)) = app.stop.run_until_cancelled(deliver(&app.pool, &allowed, &*app.clock)).await {
+            tracing::warn!(%error, "webhooks could not be looked for");
+        }
+        since_forgotten += 1;
+        if since_forgotten.is_multiple_of(1_000) {
+            let _ = delivery::forget(&app.pool).await;
+        }
+    }
+}
+
+/// Sends what is due; how much that was.
+///
+/// # Errors
+/// The database's. What was sent and could not be noted is sent again, under the same id.
+pub async fn deliver(pool: &PgPool, allowed: &AllowList, clock: &dyn Clock) -> sqlx::Result<usize> {
+    let due = delivery::take(pool, AT_A_TIME).await?;
+    let attempts = due.iter().map(|due| async {
+        let result = match (&due.url, &due.secret) {
+            (Some(url), Some(secret)) => send(allowed, url, Message { id: due.id, body: &due.body, secret, time: seconds(clock) }).await,
+            _ => Err(super::webhook::SendError::NoTarget),
+        };
+        if let Err(error) = &result {
+            tracing::warn!(domain = due.domain, alert = due.alert, attempt = due.attempts, %error, "webhook not delivered");
+        }
+        delivery::finish(pool, due, &result).await
+    });
+    futures::future::try_join_all(attempts).await?;
+    Ok(due.len())
+}
+
+fn seconds(clock: &dyn Clock) -> i64 {
+    i64::try_from(clock.wall().as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,81 @@
+//! An agent's name belongs to the first token that used it, until that token is deleted: one agent cannot pose as another.
+
+use sqlx::PgPool;
+use weir_core::item::SetHash;
+
+use super::published::SetName;
+use super::report::SetReport;
+use super::roster::Stream;
+use super::session::Version;
+use crate::db::time::Time;
+use uuid::Uuid;
+
+/// The most agents that are remembered. Those that are gone are forgotten after a day; more than this is a token gone wild.
+const MAX_AGENTS: i64 = 100_000;
+
+/// What came of a claim.
+#[derive(Debug)]
+pub enum Claim {
+    /// The name is this token's; here is what this build of the agent refused for good before.
+    Granted(Vec<(SetName, Version)>),
+    /// The name is another token's.
+    Taken,
+}
+
+/// Claims the name of a stream's agent, and makes the stream the agent's only one.
+///
+/// # Errors
+/// The database is away: nobody knows, and the claim must be repeated.
+pub async fn claim(pool: &PgPool, stream: &Stream, replica: Uuid) -> sqlx::Result<Claim> {
+    let sets = stream.state().report.sets.clone();
+    let mut transaction = pool.begin().await?;
+    let granted: Result<Option<String>, _> = sqlx::query_scalar(include_str!("sql/claim.sql"))
+        .bind(stream.agent.as_str())
+        .bind(stream.token)
+        .bind(&stream.boot)
+        .bind(&stream.build)
+        .bind(stream.id)
+        .bind(replica)
+        .bind(stream.since)
+        .bind(MAX_AGENTS)
+        .fetch_optional(&mut *transaction)
+        .await;
+    match granted {
+        Ok(Some(_)) => {}
+        Ok(None) => return Ok(Claim::Taken),
+        // The token was deleted in this very moment.
+        Err(error) if error.as_database_error().is_some_and(|e| e.is_foreign_key_violation()) => return Ok(Claim::Taken),
+        Err(error) => return Err(error),
+    }
+    let names: Vec<&str> = sets.keys().map(|set| &**set).collect();
+    sqlx::query("DELETE FROM agent_sets WHERE agent = $1 AND domain <> ALL($2)")
+        .bind(stream.agent.as_str())
+        .bind(&names)
+        .execute(&mut *transaction)
+        .await?;
+    let runs = || sets.values().map(|SetReport { runs, .. }| *runs);
+    sqlx::query(include_str!("sql/claim_sets.sql"))
+        .bind(stream.agent.as_str())
+        .bind(&names)
+        .bind(runs().map(|runs| runs.map_or(0, |(revision, _)| revision.cast_signed())).collect::<Vec<i64>>())
+        .bind(runs().map(|runs| runs.map(|(_, hash)| hash.0.to_vec())).collect::<Vec<Option<Vec<u8>>>>())
+        .execute(&mut *transaction)
+        .await?;
+    let sql = "SELECT domain, refused_revision, refused_hash FROM agent_sets \
+               WHERE agent = $1 AND refused_build = $2 AND NOT temporary AND refused_revision IS NOT NULL AND refused_hash IS NOT NULL";
+    let refused: Vec<(String, i64, Vec<u8>)> =
+        sqlx::query_as(sql).bind(stream.agent.as_str()).bind(&stream.build).fetch_all(&mut *transaction).await?;
+    transaction.commit().await?;
+    let refused = refused
+        .into_iter()
+        .filter_map(|(set, revision, hash)| Some((set.into(), (revision.unsigned_abs(), SetHash(hash.try_into().ok()?)))));
+    Ok(Claim::Granted(refused.collect()))
+}
+
+/// Forgets agents that were last seen before `before`.
+///
+/// # Errors
+/// The database is away.
+pub async fn forget(pool: &PgPool, before: Time) -> sqlx::Result<u64> {
+    Ok(sqlx::query("DELETE FROM agents WHERE last_seen < $1").bind(before).execute(pool).await?.rows_affected())
+}
