@@ -1,6 +1,6 @@
 //! The admin API over a real Postgres: one server per test, everything through HTTP.
 
-#![allow(missing_docs, reason = "tests")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
 
 mod admin {
     mod apply;

@@ -81,10 +81,7 @@ async fn by_token(app: &App, authorization: &str, address: IpAddr) -> Result<Pri
         Some(secret) => db::token::find(&mut *app.pool.acquire().await?, secret).await?,
         None => None,
     };
-    let token = match found {
-        Some(token) => token,
-        None => return Err(refuse(app, address, "unknown or expired token")),
-    };
+    let Some(token) = found else { return Err(refuse(app, address, "unknown or expired token")) };
     token.into_principal().ok_or_else(|| Problem::forbidden("this is an agent's token; the API needs a token of the kind \"api\""))
 }
 

@@ -52,7 +52,8 @@ async fn get_or_make(connection: &mut PgConnection, name: &str) -> Result<[u8; 3
 /// # Errors
 /// The database's.
 pub async fn credentials(connection: &mut PgConnection) -> Result<Vec<Credentials>, sqlx::Error> {
-    let rows: Vec<(String, Option<Vec<u8>>, Option<Vec<u8>>)> =
+    type Row = (String, Option<Vec<u8>>, Option<Vec<u8>>);
+    let rows: Vec<Row> =
         sqlx::query_as("SELECT shard, username, password FROM shard_credentials ORDER BY shard").fetch_all(connection).await?;
     let text = |value: Option<Vec<u8>>| value.map(|v| unseal(&v).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())).transpose();
     rows.into_iter()

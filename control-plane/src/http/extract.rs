@@ -74,7 +74,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 fn too_large<const LIMIT: usize>(error: &axum::Error) -> Problem {
-    let limited = std::error::Error::source(error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
+    let limited = std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
     if limited {
         let detail = format!("the body has more than {LIMIT} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The body is too large", detail)

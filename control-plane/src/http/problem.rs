@@ -8,9 +8,12 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use weir_core::mistake::{Mistake, Mistakes};
 
-/// A refusal or failure, ready to be answered.
+/// A refusal or failure, ready to be answered. Boxed, since it is the rare half of many results.
 #[derive(Debug, Clone)]
-pub struct Problem {
+pub struct Problem(Box<Parts>);
+
+#[derive(Debug, Clone)]
+struct Parts {
     status: StatusCode,
     name: &'static str,
     title: &'static str,
@@ -74,7 +77,8 @@ impl Problem {
     /// A problem without extras. `name` goes into the type URI and never changes once released.
     #[must_use]
     pub fn new(status: StatusCode, name: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, name, title, detail: detail.into(), errors: Vec::new(), used_by: Vec::new(), headers: Vec::new() }
+        let detail = detail.into();
+        Self(Box::new(Parts { status, name, title, detail, errors: Vec::new(), used_by: Vec::new(), headers: Vec::new() }))
     }
 
     /// 400: the request is wrong; `errors` says where.
@@ -86,7 +90,9 @@ impl Problem {
             Some(only) if count == 1 => format!("{}: {}", only.pointer, only.detail),
             _ => format!("there are {count} mistakes"),
         };
-        Self { errors: mistakes.into_iter().collect(), ..Self::new(StatusCode::BAD_REQUEST, "invalid", "The request has mistakes", detail) }
+        let mut problem = Self::new(StatusCode::BAD_REQUEST, "invalid", "The request has mistakes", detail);
+        problem.0.errors = mistakes.into_iter().collect();
+        problem
     }
 
     /// 400 with one mistake.
@@ -132,7 +138,9 @@ impl Problem {
     /// 409: something still uses it.
     #[must_use]
     pub fn in_use(detail: impl Into<String>, used_by: Vec<UsedBy>) -> Self {
-        Self { used_by, ..Self::new(StatusCode::CONFLICT, "in-use", "Still in use", detail) }
+        let mut problem = Self::new(StatusCode::CONFLICT, "in-use", "Still in use", detail);
+        problem.0.used_by = used_by;
+        problem
     }
 
     /// 429: too many failed log-ins.
@@ -165,20 +173,20 @@ impl Problem {
     /// The same with one more response header.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.push((name, value));
+        self.0.headers.push((name, value));
         self
     }
 
     /// The HTTP status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.status
+        self.0.status
     }
 
     /// What went wrong, for people.
     #[must_use]
     pub fn detail(&self) -> &str {
-        &self.detail
+        &self.0.detail
     }
 }
 
@@ -190,17 +198,18 @@ impl From<Mistakes> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        let parts = *self.0;
         let body = Body {
-            kind: format!("urn:weir:problem:{}", self.name),
-            title: self.title.to_owned(),
-            status: self.status.as_u16(),
-            detail: self.detail,
-            errors: self.errors.into_iter().map(|m| FieldError { pointer: m.pointer, detail: m.detail }).collect(),
-            used_by: self.used_by,
+            kind: format!("urn:weir:problem:{}", parts.name),
+            title: parts.title.to_owned(),
+            status: parts.status.as_u16(),
+            detail: parts.detail,
+            errors: parts.errors.into_iter().map(|m| FieldError { pointer: m.pointer, detail: m.detail }).collect(),
+            used_by: parts.used_by,
         };
         let text = serde_json::to_string(&body).unwrap_or_default();
-        let mut response = (self.status, [(CONTENT_TYPE, "application/problem+json")], text).into_response();
-        response.headers_mut().extend(self.headers);
+        let mut response = (parts.status, [(CONTENT_TYPE, "application/problem+json")], text).into_response();
+        response.headers_mut().extend(parts.headers);
         response
     }
 }
