@@ -58,6 +58,8 @@ impl Dev {
     }
 
     async fn upload(&self) -> reqwest::Response {
+        // A provider may be installed already; any is the same one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let url = format!("http://127.0.0.1:{}/api/upload", self.gateway);
         reqwest::Client::new().post(url).header("x-user-id", "ada").send().await.unwrap()
     }
