@@ -42,6 +42,7 @@ pub struct AuditEntry {
     /// Who: the name of the token or session.
     pub author: String,
     /// The domain; null for what belongs to none.
+    #[schema(required)]
     pub domain: Option<String>,
     /// What kind of thing.
     pub kind: String,
@@ -50,10 +51,13 @@ pub struct AuditEntry {
     /// What happened: `create`, `update`, `delete`, `sign_in`.
     pub action: String,
     /// The document before; null where there was none.
+    #[schema(required)]
     pub before: Option<Value>,
     /// The document after; null where there is none.
+    #[schema(required)]
     pub after: Option<Value>,
     /// The revision that the change was published as.
+    #[schema(required)]
     pub revision: Option<i64>,
 }
 

@@ -112,7 +112,7 @@ fn bad_token() -> Problem {
     Problem::mistake("page_token", "is not the next_page_token of this list with these filters")
 }
 
-/// A page of a list, for the description.
+/// A page of a list.
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct Page<T> {
     /// The entries.

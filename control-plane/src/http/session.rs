@@ -34,6 +34,7 @@ pub struct Session {
     /// What it may do.
     pub role: Role,
     /// Where; null: everywhere.
+    #[schema(required)]
     pub domains: Option<Vec<String>>,
 }
 

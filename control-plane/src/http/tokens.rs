@@ -38,20 +38,23 @@ pub struct TokenView {
     /// What it is for.
     pub kind: Kind,
     /// What it may do; null for agents.
+    #[schema(required)]
     pub role: Option<Role>,
     /// The domains it is for; null: all, and what belongs to none.
+    #[schema(required)]
     pub domains: Option<Vec<String>>,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Time,
     /// When it ends; null: never.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Time>,
     /// When it was last used, give or take a minute.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(required, value_type = Option<String>, format = DateTime)]
     pub last_used_at: Option<Time>,
     /// The token itself; only in the answer to its creation.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
     pub secret: Option<String>,
 }
 

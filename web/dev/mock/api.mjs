@@ -76,7 +76,7 @@ function revisionsCall(world, name, action) {
   const names = (state) => world.agents.filter((a) => a.domains[0].state === state).map((a) => a.name);
   const refused = world.agents
     .filter((a) => a.domains[0].state === "refused")
-    .map((a) => ({ agent: a.name, errors: a.domains[0].errors.map((e) => `${e.pointer}: ${e.detail}`) }));
+    .map((a) => ({ agent: a.name, errors: a.domains[0].errors }));
   return {
     ...found,
     agents: { current: names("current"), pending: names("pending"), refused, offline: names("offline") },

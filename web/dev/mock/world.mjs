@@ -220,10 +220,7 @@ function agents(scenario) {
   const now = () => new Date().toISOString();
   const trouble = scenario === "trouble";
   const errors = [
-    {
-      pointer: "/rule/exports-daily/match/headers/0/regex",
-      detail: "the regular expression is larger than this build allows (limit 256 KiB)",
-    },
+    "/rule/exports-daily/match/headers/0/regex: the regular expression is larger than this build allows (limit 256 KiB)",
   ];
   const set = (state = "current") => ({
     revision: state === "current" ? 12 : 11,

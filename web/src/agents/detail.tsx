@@ -77,9 +77,7 @@ function SetState({ what, set }: { what: string; set: AgentSet }) {
       {set.errors.length > 0 && (
         <ul className={classes.errors}>
           {set.errors.map((error) => (
-            <li key={error.pointer + error.detail}>
-              {error.pointer && <code>{error.pointer}</code>} {error.detail}
-            </li>
+            <li key={error}>{error}</li>
           ))}
         </ul>
       )}

@@ -14,7 +14,7 @@ export function useAgents() {
 export function useForgetAgent() {
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (id: string) => bodyOf(api.DELETE("/v1/agents/{id}", { params: { path: { id } } })),
+    mutationFn: (name: string) => bodyOf(api.DELETE("/v1/agents/{name}", { params: { path: { name } } })),
     onSuccess: () => client.invalidateQueries({ queryKey: ["agents"] }),
   });
 }

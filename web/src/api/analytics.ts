@@ -38,7 +38,12 @@ export function useTraffic(domain: string, range: Range, grouping: Grouping, fil
 
 async function trafficOf(domain: string, window: Window, grouping: Grouping, filter: Filter): Promise<TrafficReport> {
   const ends = { domain, from: iso(window.from), to: iso(window.to) };
-  const group = { step: window.step, group_by: grouping, ...given("rule", filter.rule), ...given("tier", filter.tier) };
+  const group = {
+    step: String(window.step),
+    group_by: grouping,
+    ...given("rule", filter.rule),
+    ...given("tier", filter.tier),
+  };
   const [series, summary, top, revisions] = await Promise.all([
     bodyOf(api.GET("/v1/analytics/timeseries", { params: { query: { ...ends, ...group } } })),
     bodyOf(api.GET("/v1/analytics/summary", { params: { query: ends } })),
@@ -60,7 +65,7 @@ export function useRuleTraffic(domain: string) {
     queryKey: ["rule-traffic", domain],
     queryFn: async () => {
       const { from, to } = windowOf({ preset: "24h" }, Date.now());
-      const query = { domain, from: iso(from), to: iso(to), step: 3_600, group_by: "rule" };
+      const query = { domain, from: iso(from), to: iso(to), step: "3600", group_by: "rule" as const };
       return byRule(await bodyOf(api.GET("/v1/analytics/timeseries", { params: { query } })));
     },
     refetchInterval: 6 * CALM_MILLIS,

@@ -4,161 +4,96 @@
  */
 
 export interface paths {
-    "/v1/session": {
+    "/livez": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["getSession"];
+        /** Is the process alive? */
+        get: operations["live"];
         put?: never;
-        post: operations["signIn"];
-        delete: operations["signOut"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/sign-in-links": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post: operations["createSignInLink"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/domains": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["listDomains"];
-        put?: never;
-        post: operations["createDomain"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/domains/{name}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["getDomain"];
-        put: operations["replaceDomain"];
         post?: never;
-        delete: operations["deleteDomain"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/tiers": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["listTiers"];
-        put?: never;
-        post: operations["createTier"];
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/v1/tiers/{name}": {
+    "/metrics": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["getTier"];
-        put: operations["replaceTier"];
-        post?: never;
-        delete: operations["deleteTier"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/rules": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["listRules"];
+        /**
+         * The control plane's metrics
+         * @description In the text format of OpenMetrics.
+         */
+        get: operations["metrics"];
         put?: never;
-        post: operations["createRule"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/v1/rules/{name}": {
+    "/readyz": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["getRule"];
-        put: operations["replaceRule"];
-        post?: never;
-        delete: operations["deleteRule"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/shards": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["listShards"];
+        /** Can it serve, with its database? */
+        get: operations["ready"];
         put?: never;
-        post: operations["createShard"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/v1/shards/{name}": {
+    "/v1/agents": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["getShard"];
-        put: operations["replaceShard"];
+        /**
+         * List agents
+         * @description A token for some domains sees the agents of those only.
+         */
+        get: operations["listAgents"];
+        put?: never;
         post?: never;
-        delete: operations["deleteShard"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/agents/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read an agent */
+        get: operations["getAgent"];
+        put?: never;
+        post?: never;
+        /**
+         * Forget an agent
+         * @description Its name is free for another token then. Refused while it is connected; agents that are away for long are forgotten anyway.
+         */
+        delete: operations["deleteAgent"];
         options?: never;
         head?: never;
         patch?: never;
@@ -171,8 +106,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
+        /** List the alerts of a domain */
         get: operations["listAlerts"];
         put?: never;
+        /** Create an alert */
         post: operations["createAlert"];
         delete?: never;
         options?: never;
@@ -187,23 +124,33 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
+        /** Read an alert */
         get: operations["getAlert"];
+        /**
+         * Replace an alert
+         * @description A webhook's secret that is left out stays as it is.
+         */
         put: operations["replaceAlert"];
         post?: never;
+        /** Delete an alert */
         delete: operations["deleteAlert"];
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/v1/agents": {
+    "/v1/analytics/summary": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["listAgents"];
+        /**
+         * Totals of a range
+         * @description They are the sums of the series of the same range.
+         */
+        get: operations["summary"];
         put?: never;
         post?: never;
         delete?: never;
@@ -212,17 +159,180 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/agents/{id}": {
+    "/v1/analytics/timeseries": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: operations["getAgent"];
+        /** Requests and units over time */
+        get: operations["timeseries"];
         put?: never;
         post?: never;
-        delete: operations["deleteAgent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/analytics/top-subjects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The most denied subjects */
+        get: operations["topSubjects"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/apply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Apply a rules document
+         * @description Makes the domain if it is new, creates and replaces its tiers and rules, all or nothing, in one revision. What is there already the
+         *     same way is left alone, so applying twice changes nothing.
+         */
+        post: operations["apply"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the audit, newest first
+         * @description A token for some domains sees the entries of those only.
+         */
+        get: operations["listAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/denials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List sampled refusals, newest first
+         * @description Agents send a sample; `weight` says how many refusals each one stands for.
+         */
+        get: operations["listDenials"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/domains": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List domains */
+        get: operations["listDomains"];
+        put?: never;
+        /**
+         * Create a domain
+         * @description It begins without tiers and rules: every subject is on one tier called `default` until there are tiers. The domain `default` need not be
+         *     created: the first tier or rule does.
+         */
+        post: operations["createDomain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/domains/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a domain */
+        get: operations["getDomain"];
+        /**
+         * Replace a domain's own settings
+         * @description `mode` is the kill switch: `off` or `shadow` stops all refusals of the domain.
+         */
+        put: operations["replaceDomain"];
+        post?: never;
+        /**
+         * Delete a domain and its tiers
+         * @description Refused while it has rules (`used_by` says which). Agents that serve it keep its last revision, which has none.
+         */
+        delete: operations["deleteDomain"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export a domain as a rules document
+         * @description Applying it to another control plane makes the same domain there.
+         */
+        get: operations["export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/lint": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Look for what is allowed but probably not meant */
+        get: operations["lint"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -235,6 +345,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
+        /** List revisions, newest first */
         get: operations["listRevisions"];
         put?: never;
         post?: never;
@@ -251,6 +362,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
+        /** Read a revision, with the agents that run it */
         get: operations["getRevision"];
         put?: never;
         post?: never;
@@ -269,8 +381,184 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: operations["rollback"];
+        /**
+         * Roll back to a revision
+         * @description Publishes its content as a new, higher revision.
+         */
+        post: operations["rollBack"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the rules of a domain */
+        get: operations["listRules"];
+        put?: never;
+        /** Create a rule */
+        post: operations["createRule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rules/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a rule */
+        get: operations["getRule"];
+        /** Replace a rule */
+        put: operations["replaceRule"];
+        post?: never;
+        /** Delete a rule */
+        delete: operations["deleteRule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who am I? */
+        get: operations["getSession"];
+        put?: never;
+        /**
+         * Sign in
+         * @description With the code of a sign-in link, or with an API token. The answer sets the session's cookie.
+         */
+        post: operations["signIn"];
+        /**
+         * Sign out
+         * @description Ends the session of the cookie, if there is one.
+         */
+        delete: operations["signOut"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shards": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the shards of the ring */
+        get: operations["listShards"];
+        put?: never;
+        /**
+         * Add a shard to the ring
+         * @description Keys that move to it start anew there: about 1/N of all counters.
+         */
+        post: operations["createShard"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shards/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a shard */
+        get: operations["getShard"];
+        /**
+         * Replace a shard's address, weight or credentials
+         * @description A password that is left out stays as it is; `null` removes it.
+         */
+        put: operations["replaceShard"];
+        post?: never;
+        /**
+         * Take a shard out of the ring
+         * @description Refused for the last shard while there are rules.
+         */
+        delete: operations["deleteShard"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sign-in-links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a sign-in link
+         * @description Whoever opens it first, within ten minutes, is signed in with your role.
+         */
+        post: operations["createSignInLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tiers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the tiers of a domain */
+        get: operations["listTiers"];
+        put?: never;
+        /**
+         * Create a tier
+         * @description Every rule must have a limit for it, or one for `"*"`. A tier with `default: true` takes the flag from the present default tier; the
+         *     first tier of a domain must be its default.
+         */
+        post: operations["createTier"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tiers/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a tier */
+        get: operations["getTier"];
+        /** Replace a tier */
+        put: operations["replaceTier"];
+        post?: never;
+        /**
+         * Delete a tier
+         * @description Refused while a rule names it in its limits (`used_by` says which), and for the default tier while there are others.
+         */
+        delete: operations["deleteTier"];
         options?: never;
         head?: never;
         patch?: never;
@@ -283,8 +571,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
+        /** List tokens */
         get: operations["listTokens"];
         put?: never;
+        /**
+         * Make a token
+         * @description The answer is the only place where its text (`secret`) is ever shown.
+         */
         post: operations["createToken"];
         delete?: never;
         options?: never;
@@ -299,122 +592,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** Read a token */
+        get: operations["getToken"];
         put?: never;
         post?: never;
+        /**
+         * Revoke a token
+         * @description It and the sessions made from it end at once. Agents that used it are free for another token.
+         */
         delete: operations["deleteToken"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/audit": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["listAudit"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/export": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["export"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/lint": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["lint"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/analytics/timeseries": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["timeSeries"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/analytics/top-subjects": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["topSubjects"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/analytics/summary": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["summary"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/denials": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: operations["listDenials"];
-        put?: never;
-        post?: never;
-        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -424,345 +610,1221 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        Mistake: {
-            pointer: string;
-            detail: string;
-        };
-        Problem: {
-            type: string;
-            title: string;
-            status: number;
-            detail?: string;
-            errors?: components["schemas"]["Mistake"][];
-            used_by?: components["schemas"]["UsedBy"][];
-        };
-        UsedBy: {
-            kind: string;
-            domain: string;
+        /**
+         * @description What happened to a document.
+         * @enum {string}
+         */
+        Action: "create" | "update" | "delete" | "sign_in";
+        /** @description An agent. */
+        Agent: {
+            /** @description Its name. */
             name: string;
+            /** @description Whether its stream is open. */
+            connected: boolean;
+            /** @description Version of its build. */
+            build: string;
+            /** @description Random per start of its process. */
+            boot: string;
+            /** @description The name of its token; null: the token is gone. */
+            token?: string | null;
+            /** @description The domains it serves. */
+            domains: components["schemas"]["AgentSet"][];
+            ring?: components["schemas"]["AgentSet"] | null;
+            /**
+             * Format: date-time
+             * @description When it said something last.
+             */
+            last_seen: string;
+            /**
+             * Format: date-time
+             * @description Since when its stream is open.
+             */
+            connected_since?: string | null;
+            /** @description What went wrong last; null: nothing. */
+            last_error?: string | null;
+            /** @description Problems that it reports. */
+            warnings: string[];
+            /** @description How it sees its shards. */
+            shards: components["schemas"]["ShardReport"][];
+            /**
+             * Format: double
+             * @description Decisions per second of late.
+             */
+            decisions_per_second: number;
+            /**
+             * Format: int64
+             * @description Seconds since its rules were confirmed by a control plane; 0 while connected.
+             */
+            stale_seconds: number;
+            /**
+             * Format: int64
+             * @description Events that it lost since it started.
+             */
+            dropped_events: number;
         };
-        Meta: {
-            domain: string;
-            etag: string;
-            created_at: string;
-            updated_at: string;
-            updated_by: string;
+        /** @description What an agent has of the rules of a domain, or of the ring. */
+        AgentSet: {
+            /** @description The domain; absent for the ring. */
+            domain?: string;
+            /**
+             * Format: int64
+             * @description The revision that it runs; 0: none yet.
+             */
             revision: number;
+            /** @description The hash of what it runs, in hex; empty: nothing yet. */
+            hash: string;
+            /**
+             * Format: int64
+             * @description The newest revision; 0: there is none.
+             */
+            latest: number;
+            /** @description How it stands to the newest. */
+            state: components["schemas"]["Standing"];
+            /** @description Why it refused what it refused last; empty: nothing refused since. */
+            errors: string[];
         };
-        Session: {
+        /** @description The agents that serve the domain, by how they stand to the revision. Those that run a later one are left out. */
+        Agents: {
+            /** @description They run it. */
+            current: string[];
+            /** @description They are connected and run an earlier one. */
+            pending: string[];
+            /** @description They refused it. */
+            refused: components["schemas"]["Refusal"][];
+            /** @description They are not connected and have not confirmed it. */
+            offline: string[];
+        };
+        /** @description An alert: a rule's denied share above a limit for some time. */
+        Alert: {
+            /** @description Letters, digits, `_`, `.`, `:` and `-`. */
             name: string;
-            role: components["schemas"]["Role"];
-            domains?: string[] | null;
+            /** @description The rule that it watches. */
+            rule: string;
+            /**
+             * Format: double
+             * @description The denied share above which it counts, in percent.
+             */
+            denied_share_percent: number;
+            /**
+             * @description How long the share must stay above: a whole number with a unit, from `10s` to `24h`.
+             * @example 5m
+             */
+            for: string;
+            webhook?: components["schemas"]["Webhook"] | null;
+            /** @description Whether it is looked at (default true). */
+            enabled?: boolean;
+            readonly state?: components["schemas"]["AlertState"] | null;
+            readonly meta?: components["schemas"]["Meta"] | null;
         };
-        /** @enum {string} */
-        Role: "viewer" | "operator" | "admin";
-        SignIn: {
+        /** @description How an alert stands. */
+        AlertState: {
+            /** @description Whether it fires. */
+            firing: boolean;
+            /**
+             * Format: date-time
+             * @description Since when it fires, or does not any more; null: it never did.
+             */
+            since?: string | null;
+            /**
+             * Format: double
+             * @description The share that was seen last, 0 to 1; null: there were no requests.
+             */
+            denied_share?: number | null;
+            /**
+             * Format: date-time
+             * @description When it was looked at last.
+             */
+            evaluated_at?: string | null;
+            /**
+             * Format: date-time
+             * @description When its webhook was last told, or last tried.
+             */
+            last_delivery?: string | null;
+            delivery?: components["schemas"]["Delivery"] | null;
+        };
+        /**
+         * @description How units are counted. The semantics are in [`crate::algorithm`] and `lua/`.
+         * @enum {string}
+         */
+        Algorithm: "token_bucket" | "sliding_window" | "fixed_window";
+        /** @description What applying a document did, or would do. */
+        Applied: {
+            /** @description The domain of the document. */
+            domain: string;
+            /**
+             * Format: int64
+             * @description The newest revision afterwards.
+             */
+            revision: number;
+            /** @description What changed; empty: nothing, and no new revision. */
+            changes: components["schemas"]["Change"][];
+            /** @description What is allowed but probably not meant. */
+            warnings: components["schemas"]["Mistake"][];
+        };
+        /** @description One entry. */
+        AuditEntry: {
+            /** @description Its number, as a text; later entries have higher ones. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When.
+             */
+            at: string;
+            /** @description Who: the name of the token or session. */
+            author: string;
+            /** @description The domain; null for what belongs to none. */
+            domain: string | null;
+            /** @description What kind of thing. */
+            kind: string;
+            /** @description Its name. */
+            name: string;
+            /** @description What happened: `create`, `update`, `delete`, `sign_in`. */
+            action: string;
+            /** @description The document before; null where there was none. */
+            before: unknown;
+            /** @description The document after; null where there is none. */
+            after: unknown;
+            /**
+             * Format: int64
+             * @description The revision that the change was published as.
+             */
+            revision: number | null;
+        };
+        /** @description One changed document. */
+        Change: {
+            /** @description `domain`, `tier`, `rule` or `shard`. */
+            kind: string;
+            /** @description Its name. */
+            name: string;
+            /** @description What happened to it. */
+            action: components["schemas"]["Action"];
+            /** @description The document before; null where there was none. */
+            before?: unknown;
+            /** @description The document after; null where there is none. */
+            after?: unknown;
+        };
+        /** @description A document that a revision changed. */
+        ChangedName: {
+            /** @description `domain`, `tier` or `rule`. */
+            kind: string;
+            /** @description Its name. */
+            name: string;
+            /** @description What happened to it. */
+            action: components["schemas"]["Action"];
+        };
+        /** @description What proves who signs in: exactly one of the two. */
+        Credentials: {
+            /** @description The code of a sign-in link. */
             code?: string;
+            /** @description An API token. */
             token?: string;
         };
-        SignInLink: {
-            url: string;
-            expires_at: string;
-        };
-        /** @enum {string} */
-        Algorithm: "token_bucket" | "sliding_window" | "fixed_window";
-        /** @enum {string} */
-        FailureMode: "local" | "open" | "closed";
-        Escalation: {
-            after: string;
-            to: components["schemas"]["FailureMode"];
-        };
-        FailurePolicy: {
-            mode: components["schemas"]["FailureMode"];
-            generosity?: number;
-            escalate?: components["schemas"]["Escalation"];
-        };
+        /** @description What rules get where they say nothing themselves. */
         Defaults: {
+            /** @description Algorithm of rules without one (default `token_bucket`). */
             algorithm?: components["schemas"]["Algorithm"];
+            /** @description Failure policy of rules without one (default `local`). */
             on_failure?: components["schemas"]["FailurePolicy"];
+            /** @description Group of rules without one (default: the rule's own name, so all rules stack). */
             group?: string;
         };
-        Domain: {
-            name: string;
-            description?: string;
-            /** @enum {string} */
-            mode?: "enforce" | "shadow" | "off";
-            defaults?: components["schemas"]["Defaults"];
-            meta?: components["schemas"]["Meta"];
+        /** @description How the last delivery of an alert went. */
+        Delivery: {
+            /** @description Its id, which the receiver gets as `Weir-Delivery`. */
+            id: string;
+            /** @description `firing` or `resolved`. */
+            event: string;
+            /** @description `pending`, `delivered` or `failed`. */
+            state: string;
+            /**
+             * Format: int32
+             * @description How often it was tried.
+             */
+            attempts: number;
+            /**
+             * Format: int32
+             * @description The status that the receiver answered with last.
+             */
+            last_status?: number | null;
+            /** @description Why the last attempt failed; empty: it did not. */
+            last_error: string;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it was delivered or given up.
+             */
+            finished_at?: string | null;
         };
-        Tier: {
-            name: string;
-            description?: string;
-            default?: boolean;
-            meta?: components["schemas"]["Meta"];
-        };
-        Limit: {
-            unlimited?: boolean;
-            limit?: number;
-            window?: string;
-            burst?: number;
-        };
-        HeaderMatch: {
-            name: string;
-            present?: boolean;
-            exact?: string;
-            prefix?: string;
-            regex?: string;
-        };
-        DescriptorMatch: {
+        /** @description One refusal, whole. */
+        Denial: {
+            /** @description Its id. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When.
+             */
+            time: string;
+            /** @description The agent that decided. */
+            agent: string;
+            /** @description The rule that refused, or would have. */
+            rule: string;
+            /** @description The subject's tier. */
+            tier: string;
+            /** @description Who, as people read it: `kind:id`. */
+            subject: string;
+            /** @description What became of the request. */
+            outcome: components["schemas"]["Outcome"];
+            /** @description Why: `limited`, `blocked`, `cost_exceeds_capacity`, `unavailable`. */
+            reason: string;
+            /** @description The request's method. */
+            method: string;
+            /** @description Its host. */
+            host: string;
+            /** @description Its path, normalised, without query. */
+            path: string;
+            /** @description The address that it came from. */
+            client_ip: string;
+            /**
+             * Format: int64
+             * @description The limit in force, in units.
+             */
+            limit: number;
+            /**
+             * Format: int64
+             * @description Its window in milliseconds.
+             */
+            window_ms: number;
+            /**
+             * Format: int64
+             * @description When the client may try again, in milliseconds from then; 0: never, or unknown.
+             */
+            retry_after_ms: number;
+            /**
+             * Format: int64
+             * @description The request's cost in units.
+             */
+            cost: number;
+            /** @description The shard that counted. */
+            shard: string;
+            /** @description The counter. */
             key: string;
+            /**
+             * Format: double
+             * @description How many refusals this one stands for.
+             */
+            weight: number;
+        };
+        /** @description One descriptor that a request must have. */
+        DescriptorMatch: {
+            /** @description Its key. */
+            key: string;
+            /** @description Its value, `*` standing for any run of characters; absent: any value. */
             value?: string;
         };
+        /** @description A domain's own settings. */
+        Domain: {
+            /** @description Letters, digits, `_`, `.`, `:` and `-`. */
+            name: string;
+            /** @description For people. */
+            description?: string;
+            /** @description The kill switch: caps the mode of all rules. */
+            mode?: components["schemas"]["DomainMode"];
+            /** @description What rules get where they say nothing. */
+            defaults?: components["schemas"]["Defaults"];
+            /** @description Only in answers; ignored in requests. */
+            readonly meta?: components["schemas"]["Meta"];
+        };
+        /**
+         * @description The kill switch of a domain: caps the mode of all its rules.
+         * @enum {string}
+         */
+        DomainMode: "enforce" | "shadow" | "off";
+        /** @description A second failure mode that takes over after a while. */
+        Escalation: {
+            /**
+             * @description How long the shard must have been away, e.g. `5s`.
+             * @example 5s
+             */
+            after: string;
+            /** @description The mode from then on. */
+            to: components["schemas"]["FailureMode"];
+        };
+        /**
+         * @description What happens to a request whose shard did not answer in time.
+         * @enum {string}
+         */
+        FailureMode: "local" | "open" | "closed";
+        /** @description What happens without a rule's shard. */
+        FailurePolicy: {
+            /** @description What happens first. */
+            mode: components["schemas"]["FailureMode"];
+            /**
+             * Format: double
+             * @description For `local`: how many times an agent's share of the limit may pass (default 1).
+             */
+            generosity?: number;
+            /** @description What happens once the shard has been away for long. */
+            escalate?: components["schemas"]["Escalation"];
+        };
+        /** @description One header that a request must have. At most one of `present`, `exact`, `prefix` and `regex`. */
+        HeaderMatch: {
+            /** @description The header. */
+            name: string;
+            /** @description Any value, as long as there is one. */
+            present?: boolean;
+            /** @description This very value. */
+            exact?: string;
+            /** @description A value that starts so. */
+            prefix?: string;
+            /** @description A value that matches wholly (RE2-like syntax). */
+            regex?: string;
+        };
+        /** @description How the process is. */
+        Health: {
+            /** @description `live` or `ready`. */
+            status: string;
+        };
+        /** @description What a series is of. An empty rule: no rule matched. `other`: all that is not shown by itself. */
+        Key: {
+            /** @description What became of the requests. */
+            outcome: components["schemas"]["Outcome"];
+            /** @description Their rule, where series are by rule; empty: none matched. */
+            rule?: string | null;
+            /** @description Their tier, where series are by tier; empty: none was known. */
+            tier?: string | null;
+            /** @description True for the sum of the lighter series of this outcome. */
+            other?: boolean;
+        };
+        /**
+         * @description What a token is for.
+         * @enum {string}
+         */
+        Kind: "api" | "agent";
+        /** @description How much a tier may use of a rule: either `unlimited`, or `limit` and `window`. */
+        Limit: {
+            /** @description No limit at all. */
+            unlimited?: boolean;
+            /**
+             * Format: int64
+             * @description Units per window; 0 refuses everything.
+             */
+            limit?: number;
+            /**
+             * @description A whole number with a unit: `ms`, `s`, `m`, `h` or `d`; from 1 s to 366 d.
+             * @example 60s
+             */
+            window?: string;
+            /**
+             * Format: int64
+             * @description Only for `token_bucket`: the most that can pass at one instant (default `limit`).
+             */
+            burst?: number;
+        };
+        /** @description Which requests a rule is about. */
         Match: {
+            /** @description One of these methods. */
             methods?: string[];
+            /** @description One of these hosts: exact, or `*.suffix`. */
             hosts?: string[];
+            /**
+             * @description A path template: `/users/{id}/posts`; `*` is one segment, `**` the rest.
+             * @example /api/search
+             */
             path?: string;
+            /** @description All of these headers. */
             headers?: components["schemas"]["HeaderMatch"][];
+            /** @description All of these descriptors. */
             descriptors?: components["schemas"]["DescriptorMatch"][];
         };
-        /** @enum {string} */
-        RuleMode: "enforce" | "shadow" | "off";
-        Rule: {
+        /** @description What the control plane knows about a document. Answers carry it as `meta`; in requests it is ignored. */
+        Meta: {
+            /** @description The domain; empty for shards. */
+            domain: string;
+            /** @description Changes with every change; to be sent as `If-Match`. */
+            etag: string;
+            /**
+             * Format: date-time
+             * @description When it was first written.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it was last changed.
+             */
+            updated_at: string;
+            /** @description Who changed it last. */
+            updated_by: string;
+            /**
+             * Format: int64
+             * @description The revision that last changed it.
+             */
+            revision: number;
+        };
+        /** @description One mistake in a request. */
+        Mistake: {
+            /** @description Where: a JSON pointer (RFC 6901) into the body, or the name of a query parameter. */
+            pointer: string;
+            /** @description What is wrong and what is allowed. */
+            detail: string;
+        };
+        /** @description A token to be made. */
+        NewToken: {
+            /** @description Its name, unique among tokens. */
             name: string;
+            /** @description What it is for (default `api`). */
+            kind?: components["schemas"]["Kind"];
+            role?: components["schemas"]["Role"] | null;
+            /** @description The domains it is for; absent: all, and what belongs to none. */
+            domains?: string[] | null;
+            /**
+             * Format: date-time
+             * @description When it ends; absent: never.
+             */
+            expires_at?: string | null;
+        };
+        /** @description A subject that was refused. */
+        Offender: {
+            /** @description As people read it: `kind:id`. */
+            subject: string;
+            /** @description Its tier, of late. */
+            tier: string;
+            /** @description The rules that refused it. */
+            rules: string[];
+            /**
+             * Format: int64
+             * @description Requests refused.
+             */
+            denied: number;
+            /**
+             * Format: int64
+             * @description Requests let through in the same time, as far as agents know (they watch the refused ones).
+             */
+            allowed: number;
+            /**
+             * Format: double
+             * @description denied / (denied + allowed), 0 to 1.
+             */
+            denied_share: number;
+            /**
+             * Format: date-time
+             * @description When it was first refused within the range.
+             */
+            first_seen: string;
+            /**
+             * Format: date-time
+             * @description When it was last refused within the range.
+             */
+            last_seen: string;
+            /**
+             * Format: int64
+             * @description By how much `denied` may be too high.
+             */
+            error: number;
+        };
+        /**
+         * @description What became of a request.
+         * @enum {string}
+         */
+        Outcome: "allowed" | "denied" | "shadow_denied" | "degraded_allowed" | "degraded_denied" | "unavailable";
+        /** @description A page of a list. */
+        Page_Agent: {
+            /** @description The entries. */
+            items: {
+                /** @description Its name. */
+                name: string;
+                /** @description Whether its stream is open. */
+                connected: boolean;
+                /** @description Version of its build. */
+                build: string;
+                /** @description Random per start of its process. */
+                boot: string;
+                /** @description The name of its token; null: the token is gone. */
+                token?: string | null;
+                /** @description The domains it serves. */
+                domains: components["schemas"]["AgentSet"][];
+                ring?: components["schemas"]["AgentSet"] | null;
+                /**
+                 * Format: date-time
+                 * @description When it said something last.
+                 */
+                last_seen: string;
+                /**
+                 * Format: date-time
+                 * @description Since when its stream is open.
+                 */
+                connected_since?: string | null;
+                /** @description What went wrong last; null: nothing. */
+                last_error?: string | null;
+                /** @description Problems that it reports. */
+                warnings: string[];
+                /** @description How it sees its shards. */
+                shards: components["schemas"]["ShardReport"][];
+                /**
+                 * Format: double
+                 * @description Decisions per second of late.
+                 */
+                decisions_per_second: number;
+                /**
+                 * Format: int64
+                 * @description Seconds since its rules were confirmed by a control plane; 0 while connected.
+                 */
+                stale_seconds: number;
+                /**
+                 * Format: int64
+                 * @description Events that it lost since it started.
+                 */
+                dropped_events: number;
+            }[];
+            /** @description Where the next page starts; empty: this is the last one. */
+            next_page_token: string;
+        };
+        /** @description A page of a list. */
+        Page_Alert: {
+            /** @description The entries. */
+            items: {
+                /** @description Letters, digits, `_`, `.`, `:` and `-`. */
+                name: string;
+                /** @description The rule that it watches. */
+                rule: string;
+                /**
+                 * Format: double
+                 * @description The denied share above which it counts, in percent.
+                 */
+                denied_share_percent: number;
+                /**
+                 * @description How long the share must stay above: a whole number with a unit, from `10s` to `24h`.
+                 * @example 5m
+                 */
+                for: string;
+                webhook?: components["schemas"]["Webhook"] | null;
+                /** @description Whether it is looked at (default true). */
+                enabled?: boolean;
+                readonly state?: components["schemas"]["AlertState"] | null;
+                readonly meta?: components["schemas"]["Meta"] | null;
+            }[];
+            /** @description Where the next page starts; empty: this is the last one. */
+            next_page_token: string;
+        };
+        /** @description A page of a list. */
+        Page_AuditEntry: {
+            /** @description The entries. */
+            items: {
+                /** @description Its number, as a text; later entries have higher ones. */
+                id: string;
+                /**
+                 * Format: date-time
+                 * @description When.
+                 */
+                at: string;
+                /** @description Who: the name of the token or session. */
+                author: string;
+                /** @description The domain; null for what belongs to none. */
+                domain: string | null;
+                /** @description What kind of thing. */
+                kind: string;
+                /** @description Its name. */
+                name: string;
+                /** @description What happened: `create`, `update`, `delete`, `sign_in`. */
+                action: string;
+                /** @description The document before; null where there was none. */
+                before: unknown;
+                /** @description The document after; null where there is none. */
+                after: unknown;
+                /**
+                 * Format: int64
+                 * @description The revision that the change was published as.
+                 */
+                revision: number | null;
+            }[];
+            /** @description Where the next page starts; empty: this is the last one. */
+            next_page_token: string;
+        };
+        /** @description A page of a list. */
+        Page_Denial: {
+            /** @description The entries. */
+            items: {
+                /** @description Its id. */
+                id: string;
+                /**
+                 * Format: date-time
+                 * @description When.
+                 */
+                time: string;
+                /** @description The agent that decided. */
+                agent: string;
+                /** @description The rule that refused, or would have. */
+                rule: string;
+                /** @description The subject's tier. */
+                tier: string;
+                /** @description Who, as people read it: `kind:id`. */
+                subject: string;
+                /** @description What became of the request. */
+                outcome: components["schemas"]["Outcome"];
+                /** @description Why: `limited`, `blocked`, `cost_exceeds_capacity`, `unavailable`. */
+                reason: string;
+                /** @description The request's method. */
+                method: string;
+                /** @description Its host. */
+                host: string;
+                /** @description Its path, normalised, without query. */
+                path: string;
+                /** @description The address that it came from. */
+                client_ip: string;
+                /**
+                 * Format: int64
+                 * @description The limit in force, in units.
+                 */
+                limit: number;
+                /**
+                 * Format: int64
+                 * @description Its window in milliseconds.
+                 */
+                window_ms: number;
+                /**
+                 * Format: int64
+                 * @description When the client may try again, in milliseconds from then; 0: never, or unknown.
+                 */
+                retry_after_ms: number;
+                /**
+                 * Format: int64
+                 * @description The request's cost in units.
+                 */
+                cost: number;
+                /** @description The shard that counted. */
+                shard: string;
+                /** @description The counter. */
+                key: string;
+                /**
+                 * Format: double
+                 * @description How many refusals this one stands for.
+                 */
+                weight: number;
+            }[];
+            /** @description Where the next page starts; empty: this is the last one. */
+            next_page_token: string;
+        };
+        /** @description A page of a list. */
+        Page_Domain: {
+            /** @description The entries. */
+            items: {
+                /** @description Letters, digits, `_`, `.`, `:` and `-`. */
+                name: string;
+                /** @description For people. */
+                description?: string;
+                /** @description The kill switch: caps the mode of all rules. */
+                mode?: components["schemas"]["DomainMode"];
+                /** @description What rules get where they say nothing. */
+                defaults?: components["schemas"]["Defaults"];
+                /** @description Only in answers; ignored in requests. */
+                readonly meta?: components["schemas"]["Meta"];
+            }[];
+            /** @description Where the next page starts; empty: this is the last one. */
+            next_page_token: string;
+        };
+        /** @description A page of a list. */
+        Page_Revision: {
+            /** @description The entries. */
+            items: {
+                /**
+                 * Format: int64
+                 * @description Its number; later ones are higher.
+                 */
+                revision: number;
+                /** @description The domain. */
+                domain: string;
+                /** @description SHA-256 over its items, in hex: agents report the same for what they run. */
+                hash: string;
+                /**
+                 * Format: date-time
+                 * @description When it was published.
+                 */
+                created_at: string;
+                /** @description Who published it. */
+                author: string;
+                /** @description What it is about. */
+                summary: string;
+                /** @description What it changed. */
+                changes: components["schemas"]["ChangedName"][];
+                agents?: components["schemas"]["Agents"] | null;
+            }[];
+            /** @description Where the next page starts; empty: this is the last one. */
+            next_page_token: string;
+        };
+        /** @description A page of a list. */
+        Page_Rule: {
+            /** @description The entries. */
+            items: {
+                /** @description Letters, digits, `_`, `.`, `:` and `-`; it is in headers, metrics and events. */
+                name: string;
+                /** @description For people. */
+                description?: string;
+                /** @description Rules in one group compete, the others stack. */
+                group?: string;
+                /**
+                 * Format: int32
+                 * @description Within a group the highest wins, before specificity.
+                 */
+                priority?: number;
+                /** @description Which requests it is about: all given parts must hold. Absent: all. */
+                match?: components["schemas"]["Match"];
+                /**
+                 * @description What it counts by: `subject`, `ip`, `route`, `method`, `tier`, `header:NAME`, `param:NAME`, `descriptor:NAME`. Empty: one counter
+                 *     for all.
+                 */
+                key?: string[];
+                /** @description How it counts; absent: as the domain's defaults say. */
+                algorithm?: components["schemas"]["Algorithm"];
+                /** @description The limit of each tier; `*` for those that are not named. */
+                limits: {
+                    [key: string]: components["schemas"]["Limit"];
+                };
+                /** @description What happens without its shard; absent: as the domain's defaults say. */
+                on_failure?: components["schemas"]["FailurePolicy"];
+                /** @description Whether it acts. */
+                mode?: components["schemas"]["RuleMode"];
+                /**
+                 * Format: int32
+                 * @description In mode `enforce`: the share of subjects for which it refuses; for the others it is a shadow rule.
+                 */
+                enforce_percent?: number;
+                /** @description Takes the cost from this request header. */
+                cost_header?: string;
+                /** @description Only in answers; ignored in requests. */
+                readonly meta?: components["schemas"]["Meta"];
+            }[];
+            /** @description Where the next page starts; empty: this is the last one. */
+            next_page_token: string;
+        };
+        /** @description A page of a list. */
+        Page_Shard: {
+            /** @description The entries. */
+            items: {
+                /** @description Letters, digits, `_`, `.`, `:` and `-`. The place in the ring depends on it, not on the address. */
+                name: string;
+                /**
+                 * @description `redis://host:port/db`, `rediss://...` (TLS), or the absolute path of a Unix socket. Without credentials.
+                 * @example redis://127.0.0.1:6379
+                 */
+                address: string;
+                /**
+                 * Format: int64
+                 * @description Its share of the keys, relative to the other shards (default 1).
+                 */
+                weight?: number;
+                /** @description The ACL user. */
+                username?: string;
+                /** @description The password. Left out in a replacement: it stays; `null`: it is removed. Never in answers. */
+                password?: string | null;
+                /** @description Whether there is a password. Ignored in requests. */
+                readonly has_password?: boolean;
+                /** @description Only in answers; ignored in requests. */
+                readonly meta?: components["schemas"]["Meta"];
+            }[];
+            /** @description Where the next page starts; empty: this is the last one. */
+            next_page_token: string;
+        };
+        /** @description A page of a list. */
+        Page_Tier: {
+            /** @description The entries. */
+            items: {
+                /** @description As gateways send it. Letters, digits, `_`, `.`, `:` and `-`. */
+                name: string;
+                /** @description For people. */
+                description?: string;
+                /** @description Whether subjects of no or of an unknown tier are on this one. A domain has exactly one default tier. */
+                default?: boolean;
+                /** @description Only in answers; ignored in requests. */
+                readonly meta?: components["schemas"]["Meta"];
+            }[];
+            /** @description Where the next page starts; empty: this is the last one. */
+            next_page_token: string;
+        };
+        /** @description A page of a list. */
+        Page_Token: {
+            /** @description The entries. */
+            items: {
+                /** @description Its id. */
+                id: string;
+                /** @description Its name, the author in the audit. */
+                name: string;
+                /** @description What it is for. */
+                kind: components["schemas"]["Kind"];
+                role: components["schemas"]["Role"] | null;
+                /** @description The domains it is for; null: all, and what belongs to none. */
+                domains: string[] | null;
+                /**
+                 * Format: date-time
+                 * @description When it was made.
+                 */
+                created_at: string;
+                /**
+                 * Format: date-time
+                 * @description When it ends; null: never.
+                 */
+                expires_at: string | null;
+                /**
+                 * Format: date-time
+                 * @description When it was last used, give or take a minute.
+                 */
+                last_used_at: string | null;
+                /** @description The token itself; only in the answer to its creation. */
+                secret?: string;
+            }[];
+            /** @description Where the next page starts; empty: this is the last one. */
+            next_page_token: string;
+        };
+        /** @description The body of every answer that reports a problem. */
+        Problem: {
+            /** @description `urn:weir:problem:<name>`: stable, for programs. */
+            type: string;
+            /** @description The same for people. */
+            title: string;
+            /**
+             * Format: int32
+             * @description The HTTP status.
+             */
+            status: number;
+            /** @description What went wrong here. */
+            detail: string;
+            /** @description One entry per mistake in the request. */
+            errors?: components["schemas"]["Mistake"][];
+            /** @description What uses the thing that was to be deleted. */
+            used_by?: components["schemas"]["UsedBy"][];
+        };
+        /** @description An agent that refused a revision. */
+        Refusal: {
+            /** @description The agent. */
+            agent: string;
+            /** @description Why. */
+            errors: string[];
+        };
+        /** @description A published revision. */
+        Revision: {
+            /**
+             * Format: int64
+             * @description Its number; later ones are higher.
+             */
+            revision: number;
+            /** @description The domain. */
+            domain: string;
+            /** @description SHA-256 over its items, in hex: agents report the same for what they run. */
+            hash: string;
+            /**
+             * Format: date-time
+             * @description When it was published.
+             */
+            created_at: string;
+            /** @description Who published it. */
+            author: string;
+            /** @description What it is about. */
+            summary: string;
+            /** @description What it changed. */
+            changes: components["schemas"]["ChangedName"][];
+            agents?: components["schemas"]["Agents"] | null;
+        };
+        /**
+         * @description Each role may do what the one before it may.
+         * @enum {string}
+         */
+        Role: "viewer" | "operator" | "admin";
+        /** @description What a rollback did, or would do. */
+        RolledBack: {
+            /** @description The domain. */
+            domain: string;
+            /**
+             * Format: int64
+             * @description The newest revision afterwards.
+             */
+            revision: number;
+            /** @description What changed; empty: nothing, and no new revision. */
+            changes: components["schemas"]["Change"][];
+        };
+        /** @description A rule: which requests, counted by what, how much. */
+        Rule: {
+            /** @description Letters, digits, `_`, `.`, `:` and `-`; it is in headers, metrics and events. */
+            name: string;
+            /** @description For people. */
             description?: string;
+            /** @description Rules in one group compete, the others stack. */
             group?: string;
+            /**
+             * Format: int32
+             * @description Within a group the highest wins, before specificity.
+             */
             priority?: number;
+            /** @description Which requests it is about: all given parts must hold. Absent: all. */
             match?: components["schemas"]["Match"];
-            key: string[];
+            /**
+             * @description What it counts by: `subject`, `ip`, `route`, `method`, `tier`, `header:NAME`, `param:NAME`, `descriptor:NAME`. Empty: one counter
+             *     for all.
+             */
+            key?: string[];
+            /** @description How it counts; absent: as the domain's defaults say. */
             algorithm?: components["schemas"]["Algorithm"];
+            /** @description The limit of each tier; `*` for those that are not named. */
             limits: {
                 [key: string]: components["schemas"]["Limit"];
             };
+            /** @description What happens without its shard; absent: as the domain's defaults say. */
             on_failure?: components["schemas"]["FailurePolicy"];
+            /** @description Whether it acts. */
             mode?: components["schemas"]["RuleMode"];
+            /**
+             * Format: int32
+             * @description In mode `enforce`: the share of subjects for which it refuses; for the others it is a shadow rule.
+             */
             enforce_percent?: number;
+            /** @description Takes the cost from this request header. */
             cost_header?: string;
-            meta?: components["schemas"]["Meta"];
+            /** @description Only in answers; ignored in requests. */
+            readonly meta?: components["schemas"]["Meta"];
         };
-        Shard: {
-            name: string;
-            address: string;
-            weight?: number;
-            username?: string;
-            password?: string;
-            has_password?: boolean;
-            meta?: components["schemas"]["Meta"];
-        };
-        /** @enum {string} */
-        AgentState: "current" | "pending" | "refused" | "offline";
-        AgentSet: {
-            domain?: string;
-            revision: number;
-            hash: string;
-            latest: number;
-            state: components["schemas"]["AgentState"];
-            errors: components["schemas"]["Mistake"][];
-        };
-        AgentShard: {
-            shard: string;
-            breaker: string;
-            last_error?: string | null;
-        };
-        Agent: {
-            name: string;
-            connected: boolean;
-            build: string;
-            boot: string;
-            token: string;
-            domains: components["schemas"]["AgentSet"][];
-            ring?: null | components["schemas"]["AgentSet"];
-            last_seen: string | null;
-            connected_since: string | null;
-            last_error: string | null;
-            warnings: string[];
-            shards: components["schemas"]["AgentShard"][];
-            decisions_per_second: number;
-            stale_seconds: number;
-            dropped_events: number;
-        };
-        Change: {
-            kind: string;
-            name: string;
-            /** @enum {string} */
-            action: "create" | "update" | "delete";
-        };
-        RevisionAgents: {
-            current: string[];
-            pending: string[];
-            refused: {
-                agent: string;
-                errors: string[];
-            }[];
-            offline: string[];
-        };
-        Revision: {
-            revision: number;
-            domain: string;
-            hash: string;
-            created_at: string;
-            author: string;
-            summary: string;
-            changes: components["schemas"]["Change"][];
-            agents?: components["schemas"]["RevisionAgents"];
-        };
-        Token: {
-            id: string;
-            name: string;
-            /** @enum {string} */
-            kind: "api" | "agent";
-            role: components["schemas"]["Role"];
-            domains: string[] | null;
-            created_at: string;
-            expires_at: string | null;
-            last_used_at: string | null;
-            secret?: string;
-        };
-        NewToken: {
-            name: string;
-            /** @enum {string} */
-            kind: "api" | "agent";
-            role?: components["schemas"]["Role"];
-            domains?: string[] | null;
-            expires_at?: string | null;
-        };
-        AuditEntry: {
-            id: string;
-            at: string;
-            author: string;
-            domain?: string | null;
-            kind: string;
-            name: string;
-            action: string;
-            revision?: number | null;
-            before?: unknown;
-            after?: unknown;
-        };
+        /**
+         * @description Whether a rule acts.
+         * @enum {string}
+         */
+        RuleMode: "enforce" | "shadow" | "off";
+        /** @description A whole domain: what `weir apply` sends and `weir export` prints. */
         RulesDocument: {
-            domain: string;
-            tiers: components["schemas"]["Tier"][];
+            /** @description The domain (default `default`). */
+            domain?: string;
+            /** @description For people. */
+            description?: string;
+            /** @description The kill switch. */
+            mode?: components["schemas"]["DomainMode"];
+            /** @description Its tiers, one of them the default. None: every subject is on one tier called `default`. */
+            tiers?: components["schemas"]["Tier"][];
+            /** @description What rules get where they say nothing. */
+            defaults?: components["schemas"]["Defaults"];
+            /** @description Its rules. */
             rules?: components["schemas"]["Rule"][];
         };
-        Lint: {
-            warnings: components["schemas"]["Mistake"][];
-        };
-        SeriesKey: {
-            outcome: string;
-            rule?: string;
-            tier?: string;
-        };
+        /** @description One line of a chart: one number for each of the answer's times. */
         Series: {
-            key: components["schemas"]["SeriesKey"];
+            /** @description What it is of. */
+            key: components["schemas"]["Key"];
+            /** @description Requests. */
             requests: number[];
+            /** @description Units, the cost of the requests. */
             units: number[];
         };
-        TimeSeries: {
-            from: string;
-            to: string;
-            step_seconds: number;
-            times: number[];
-            series: components["schemas"]["Series"][];
+        /** @description Who is signed in. */
+        Session: {
+            /** @description The name of the token or link, the author in the audit. */
+            name: string;
+            /** @description What it may do. */
+            role: components["schemas"]["Role"];
+            /** @description Where; null: everywhere. */
+            domains: string[] | null;
         };
-        TopSubject: {
-            subject: string;
-            tier: string;
-            rules: string[];
-            denied: number;
-            allowed: number;
-            denied_share: number;
-            first_seen: string;
-            last_seen: string;
-            error?: number;
+        /** @description One Redis or Valkey primary in the ring. */
+        Shard: {
+            /** @description Letters, digits, `_`, `.`, `:` and `-`. The place in the ring depends on it, not on the address. */
+            name: string;
+            /**
+             * @description `redis://host:port/db`, `rediss://...` (TLS), or the absolute path of a Unix socket. Without credentials.
+             * @example redis://127.0.0.1:6379
+             */
+            address: string;
+            /**
+             * Format: int64
+             * @description Its share of the keys, relative to the other shards (default 1).
+             */
+            weight?: number;
+            /** @description The ACL user. */
+            username?: string;
+            /** @description The password. Left out in a replacement: it stays; `null`: it is removed. Never in answers. */
+            password?: string | null;
+            /** @description Whether there is a password. Ignored in requests. */
+            readonly has_password?: boolean;
+            /** @description Only in answers; ignored in requests. */
+            readonly meta?: components["schemas"]["Meta"];
         };
-        TopSubjects: {
-            items: components["schemas"]["TopSubject"][];
-            sampled?: boolean;
-        };
-        Denial: {
-            time: string;
-            rule: string;
-            tier: string;
-            subject: string;
-            outcome: string;
-            reason: string;
-            method: string;
-            host: string;
-            path: string;
-            client_ip: string;
-            limit: number | null;
-            window_ms: number | null;
-            retry_after_ms: number | null;
-            cost: number;
+        /** @description The state of one shard as an agent sees it. */
+        ShardReport: {
+            /** @description The shard. */
             shard: string;
-            weight: number;
+            /** @description `closed` (calls flow), `open` (calls stopped) or `half_open` (probing). */
+            breaker: string;
+            /** @description The last error, empty if there was none. */
+            last_error: string;
         };
-        Summary: {
-            allowed: number;
-            denied: number;
-            shadow_denied: number;
-            degraded: number;
-            unavailable: number;
+        /** @description A sign-in link. */
+        SignInLink: {
+            /** @description The link; its code is in the fragment, which browsers do not send. */
+            url: string;
+            /**
+             * Format: date-time
+             * @description When it ends.
+             */
+            expires_at: string;
+        };
+        /**
+         * @description How an agent stands to the newest revision of a set.
+         * @enum {string}
+         */
+        Standing: "current" | "pending" | "refused" | "offline";
+        /** @description Totals of a range. */
+        Summary: components["schemas"]["Totals"] & {
+            /**
+             * Format: date-time
+             * @description The beginning, rounded down to the resolution of the range.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description The end, rounded up.
+             */
+            to: string;
+            /**
+             * Format: int64
+             * @description All requests; shadow denials are counted besides.
+             */
+            requests: number;
+            /**
+             * Format: double
+             * @description Share of the requests that a limit refused, 0 to 1; 0 where there were none.
+             */
             denied_share: number;
+            /**
+             * Format: int64
+             * @description Subjects that were denied: at least so many, since only the heaviest are kept.
+             */
             unique_denied_subjects: number;
         };
-        Webhook: {
-            url: string;
+        /** @description A tier: the plan that a subject is on. */
+        Tier: {
+            /** @description As gateways send it. Letters, digits, `_`, `.`, `:` and `-`. */
+            name: string;
+            /** @description For people. */
+            description?: string;
+            /** @description Whether subjects of no or of an unknown tier are on this one. A domain has exactly one default tier. */
+            default?: boolean;
+            /** @description Only in answers; ignored in requests. */
+            readonly meta?: components["schemas"]["Meta"];
+        };
+        /** @description Requests and units over time. */
+        TimeSeries: {
+            /**
+             * Format: date-time
+             * @description The beginning, rounded down to the resolution of the range.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description The end, rounded up.
+             */
+            to: string;
+            /**
+             * Format: int64
+             * @description Length of a step.
+             */
+            step_seconds: number;
+            /** @description The starts of the steps, in seconds since the epoch; multiples of the step, so the first may be before `from`. */
+            times: number[];
+            /** @description One number per step and series, 0 where there was nothing. Heaviest first. */
+            series: components["schemas"]["Series"][];
+        };
+        /** @description A token, without its text. */
+        Token: {
+            /** @description Its id. */
+            id: string;
+            /** @description Its name, the author in the audit. */
+            name: string;
+            /** @description What it is for. */
+            kind: components["schemas"]["Kind"];
+            role: components["schemas"]["Role"] | null;
+            /** @description The domains it is for; null: all, and what belongs to none. */
+            domains: string[] | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When it ends; null: never.
+             */
+            expires_at: string | null;
+            /**
+             * Format: date-time
+             * @description When it was last used, give or take a minute.
+             */
+            last_used_at: string | null;
+            /** @description The token itself; only in the answer to its creation. */
             secret?: string;
         };
-        AlertState: {
-            firing: boolean;
-            since: string | null;
-            denied_share: number | null;
-            last_delivery: string | null;
+        /** @description The most denied subjects. */
+        TopSubjects: {
+            /** @description Most denied first. */
+            items: components["schemas"]["Offender"][];
+            /** @description Whether counts are estimates: agents report the heaviest subjects of a bounded sketch, and `error` says by how much a count may be too high. */
+            sampled: boolean;
         };
-        Alert: {
+        /** @description Requests by what became of them. */
+        Totals: {
+            /**
+             * Format: int64
+             * @description Let through by their limits.
+             */
+            allowed: number;
+            /**
+             * Format: int64
+             * @description Refused by a limit.
+             */
+            denied: number;
+            /**
+             * Format: int64
+             * @description What shadow rules would have refused. These requests are counted besides, under the rule that decided them.
+             */
+            shadow_denied: number;
+            /**
+             * Format: int64
+             * @description Decided without their shard, either way (`unavailable` not counted).
+             */
+            degraded: number;
+            /**
+             * Format: int64
+             * @description Those of `degraded` that were let through.
+             */
+            degraded_allowed: number;
+            /**
+             * Format: int64
+             * @description Those of `degraded` that were refused.
+             */
+            degraded_denied: number;
+            /**
+             * Format: int64
+             * @description Refused with 503, since the rule is closed without its shard: not the client's fault, so not among the denied.
+             */
+            unavailable: number;
+        };
+        /** @description Something that uses what was to be deleted. */
+        UsedBy: {
+            /** @description `rule`, `tier`, ... */
+            kind: string;
+            /** @description The domain it is in. */
+            domain: string;
+            /** @description Its name. */
             name: string;
-            rule: string;
-            denied_share_percent: number;
-            for: string;
-            webhook?: null | components["schemas"]["Webhook"];
-            enabled?: boolean;
-            meta?: components["schemas"]["Meta"];
-            state?: components["schemas"]["AlertState"];
         };
-        DomainList: {
-            items: components["schemas"]["Domain"][];
-            next_page_token: string;
+        /** @description Warnings about a domain. */
+        Warnings: {
+            /** @description What is allowed but probably not meant, with its place in the exported document. */
+            warnings: components["schemas"]["Mistake"][];
         };
-        TierList: {
-            items: components["schemas"]["Tier"][];
-            next_page_token: string;
-        };
-        RuleList: {
-            items: components["schemas"]["Rule"][];
-            next_page_token: string;
-        };
-        ShardList: {
-            items: components["schemas"]["Shard"][];
-            next_page_token: string;
-        };
-        AgentList: {
-            items: components["schemas"]["Agent"][];
-            next_page_token: string;
-        };
-        RevisionList: {
-            items: components["schemas"]["Revision"][];
-            next_page_token: string;
-        };
-        TokenList: {
-            items: components["schemas"]["Token"][];
-            next_page_token: string;
-        };
-        AuditEntryList: {
-            items: components["schemas"]["AuditEntry"][];
-            next_page_token: string;
-        };
-        AlertList: {
-            items: components["schemas"]["Alert"][];
-            next_page_token: string;
-        };
-        DenialList: {
-            items: components["schemas"]["Denial"][];
-            next_page_token: string;
+        /** @description Where an alert is told, by a POST that is signed. */
+        Webhook: {
+            /** @description http or https; only where the server's setting WEIR_WEBHOOK_ALLOW allows. */
+            url: string;
+            /** @description Key of the signatures, 16 to 256 bytes. Needed for a new webhook; left out in a replacement: it stays. Never in answers. */
+            secret?: string | null;
+            /** @description Whether there is a secret. Ignored in requests. */
+            readonly has_secret?: boolean;
         };
     };
     responses: never;
@@ -773,6 +1835,1216 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    live: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    metrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The metrics */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/openmetrics-text": string;
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ready: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It can */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listAgents: {
+        parameters: {
+            query?: {
+                /** @description Only those that serve this domain. */
+                domain?: string;
+                /** @description How many entries (default 50, at most 500). */
+                page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of agents, by name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Agent"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getAgent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The agent */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The agent */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Agent"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteAgent: {
+        parameters: {
+            query?: {
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The agent */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Forgotten */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listAlerts: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description How many entries (default 50, at most 500). */
+                page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of alerts, by name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Alert"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createAlert: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Alert"];
+            };
+        };
+        responses: {
+            /** @description Valid; nothing was stored (validate_only) */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alert"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alert"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getAlert: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The alert */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The alert */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alert"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    replaceAlert: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header: {
+                /** @description The ETag read before, or * */
+                "If-Match": string;
+            };
+            path: {
+                /** @description The alert */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Alert"];
+            };
+        };
+        responses: {
+            /** @description Replaced */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alert"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteAlert: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header: {
+                /** @description The ETag read before, or * */
+                "If-Match": string;
+            };
+            path: {
+                /** @description The alert */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    summary: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description The beginning (default: an hour before the end). */
+                from?: string;
+                /** @description The end (default: now). */
+                to?: string;
+                /** @description Only this rule. */
+                rule?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The totals */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Summary"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    timeseries: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description The beginning (default: an hour before the end). */
+                from?: string;
+                /** @description The end (default: now). */
+                to?: string;
+                /** @description Length of a step: seconds, or such as `5m`. Rounded up to what is kept for the range. Absent: chosen for a chart. */
+                step?: string;
+                /** @description What a series is of, beside the outcome (default `outcome`: nothing else). */
+                group_by?: "outcome" | "rule" | "tier";
+                /** @description Only this rule. */
+                rule?: string;
+                /** @description Only this tier. */
+                tier?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The series */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TimeSeries"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    topSubjects: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description The beginning (default: an hour before the end). */
+                from?: string;
+                /** @description The end (default: now). */
+                to?: string;
+                /** @description Only this rule. */
+                rule?: string;
+                /** @description How many entries (default 20, at most 500). */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Most denied first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TopSubjects"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    apply: {
+        parameters: {
+            query?: {
+                /** @description Only say what would change: nothing is stored. */
+                validate_only?: boolean;
+                /** @description Also delete the tiers and rules that the document does not have. */
+                prune?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RulesDocument"];
+            };
+        };
+        responses: {
+            /** @description Applied, or only validated */
+            200: {
+                headers: {
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Applied"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listAudit: {
+        parameters: {
+            query?: {
+                /** @description Only of this domain. */
+                domain?: string;
+                /** @description Only of this kind: `domain`, `tier`, `rule`, `shard`, `token`, `session`, ... */
+                kind?: string;
+                /** @description Only of this name. */
+                name?: string;
+                /** @description How many entries (default 50, at most 500). */
+                page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of entries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_AuditEntry"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listDenials: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description The beginning (default: an hour before the end). */
+                from?: string;
+                /** @description The end (default: now). */
+                to?: string;
+                /** @description Only by this rule. */
+                rule?: string;
+                /** @description Only of subjects that contain this text; upper and lower case are the same, and no character has a special meaning. */
+                subject?: string;
+                /** @description How many entries (default 50, at most 500). */
+                page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of refusals */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Denial"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listDomains: {
+        parameters: {
+            query?: {
+                /** @description How many entries (default 50, at most 500). */
+                page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the domains that your token is for, by name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Domain"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createDomain: {
+        parameters: {
+            query?: {
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Domain"];
+            };
+        };
+        responses: {
+            /** @description Valid; nothing was stored (validate_only) */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Domain"];
+                };
+            };
+            /** @description Created and published */
+            201: {
+                headers: {
+                    ETag?: string;
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Domain"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getDomain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The domain */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The domain's own settings */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Domain"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    replaceDomain: {
+        parameters: {
+            query?: {
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header: {
+                /** @description The ETag read before, or * */
+                "If-Match": string;
+            };
+            path: {
+                /** @description The domain */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Domain"];
+            };
+        };
+        responses: {
+            /** @description Replaced and published */
+            200: {
+                headers: {
+                    ETag?: string;
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Domain"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteDomain: {
+        parameters: {
+            query?: {
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header: {
+                /** @description The ETag read before, or * */
+                "If-Match": string;
+            };
+            path: {
+                /** @description The domain */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    export: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rules document */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RulesDocument"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    lint: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The warnings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Warnings"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listRevisions: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description How many entries (default 50, at most 500). */
+                page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of revisions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Revision"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getRevision: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Its number */
+                revision: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revision */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Revision"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rollBack: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The revision whose content shall be current again */
+                revision: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Rolled back, or only validated */
+            200: {
+                headers: {
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RolledBack"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listRules: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description How many entries (default 50, at most 500). */
+                page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of rules, by name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Rule"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createRule: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Rule"];
+            };
+        };
+        responses: {
+            /** @description Valid; nothing was stored (validate_only) */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rule"];
+                };
+            };
+            /** @description Created and published */
+            201: {
+                headers: {
+                    ETag?: string;
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rule"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getRule: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The rule */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rule */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rule"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    replaceRule: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header: {
+                /** @description The ETag read before, or * */
+                "If-Match": string;
+            };
+            path: {
+                /** @description The rule */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Rule"];
+            };
+        };
+        responses: {
+            /** @description Replaced and published */
+            200: {
+                headers: {
+                    ETag?: string;
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rule"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteRule: {
+        parameters: {
+            query?: {
+                /** @description The domain (default `default`). */
+                domain?: string;
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header: {
+                /** @description The ETag read before, or * */
+                "If-Match": string;
+            };
+            path: {
+                /** @description The rule */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted and published */
+            204: {
+                headers: {
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     getSession: {
         parameters: {
             query?: never;
@@ -782,7 +3054,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description ok */
+            /** @description You are signed in, or sent a token */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -791,7 +3063,7 @@ export interface operations {
                     "application/json": components["schemas"]["Session"];
                 };
             };
-            /** @description problem */
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -811,11 +3083,11 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SignIn"];
+                "application/json": components["schemas"]["Credentials"];
             };
         };
         responses: {
-            /** @description ok */
+            /** @description Signed in */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -824,7 +3096,7 @@ export interface operations {
                     "application/json": components["schemas"]["Session"];
                 };
             };
-            /** @description problem */
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -844,14 +3116,209 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Signed out */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description problem */
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listShards: {
+        parameters: {
+            query?: {
+                /** @description How many entries (default 50, at most 500). */
+                page_size?: number;
+                /** @description `next_page_token` of the page before. */
+                page_token?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of shards, by name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Shard"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createShard: {
+        parameters: {
+            query?: {
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Shard"];
+            };
+        };
+        responses: {
+            /** @description Valid; nothing was stored (validate_only) */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Shard"];
+                };
+            };
+            /** @description Added and published */
+            201: {
+                headers: {
+                    ETag?: string;
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Shard"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getShard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The shard */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The shard */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Shard"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    replaceShard: {
+        parameters: {
+            query?: {
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header: {
+                /** @description The ETag read before, or * */
+                "If-Match": string;
+            };
+            path: {
+                /** @description The shard */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Shard"];
+            };
+        };
+        responses: {
+            /** @description Replaced and published */
+            200: {
+                headers: {
+                    ETag?: string;
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Shard"];
+                };
+            };
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteShard: {
+        parameters: {
+            query?: {
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
+            header: {
+                /** @description The ETag read before, or * */
+                "If-Match": string;
+            };
+            path: {
+                /** @description The shard */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Taken out and published */
+            204: {
+                headers: {
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -871,8 +3338,8 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description ok */
-            200: {
+            /** @description Made */
+            201: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -880,175 +3347,7 @@ export interface operations {
                     "application/json": components["schemas"]["SignInLink"];
                 };
             };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    listDomains: {
-        parameters: {
-            query?: {
-                page_size?: number;
-                page_token?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DomainList"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    createDomain: {
-        parameters: {
-            query?: {
-                validate_only?: boolean;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Domain"];
-            };
-        };
-        responses: {
-            /** @description ok */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Domain"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    getDomain: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Domain"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    replaceDomain: {
-        parameters: {
-            query?: {
-                validate_only?: boolean;
-            };
-            header: {
-                "If-Match": string;
-            };
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Domain"];
-            };
-        };
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Domain"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    deleteDomain: {
-        parameters: {
-            query?: never;
-            header: {
-                "If-Match": string;
-            };
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description done */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description problem */
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -1062,8 +3361,11 @@ export interface operations {
     listTiers: {
         parameters: {
             query?: {
+                /** @description The domain (default `default`). */
                 domain?: string;
+                /** @description How many entries (default 50, at most 500). */
                 page_size?: number;
+                /** @description `next_page_token` of the page before. */
                 page_token?: string;
             };
             header?: never;
@@ -1072,16 +3374,16 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description ok */
+            /** @description A page of tiers, by name */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TierList"];
+                    "application/json": components["schemas"]["Page_Tier"];
                 };
             };
-            /** @description problem */
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -1095,7 +3397,9 @@ export interface operations {
     createTier: {
         parameters: {
             query?: {
+                /** @description The domain (default `default`). */
                 domain?: string;
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
                 validate_only?: boolean;
             };
             header?: never;
@@ -1108,8 +3412,8 @@ export interface operations {
             };
         };
         responses: {
-            /** @description ok */
-            201: {
+            /** @description Valid; nothing was stored (validate_only) */
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -1117,7 +3421,18 @@ export interface operations {
                     "application/json": components["schemas"]["Tier"];
                 };
             };
-            /** @description problem */
+            /** @description Created and published */
+            201: {
+                headers: {
+                    ETag?: string;
+                    "Weir-Revision"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Tier"];
+                };
+            };
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -1131,26 +3446,29 @@ export interface operations {
     getTier: {
         parameters: {
             query?: {
+                /** @description The domain (default `default`). */
                 domain?: string;
             };
             header?: never;
             path: {
+                /** @description The tier */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description ok */
+            /** @description The tier */
             200: {
                 headers: {
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Tier"];
                 };
             };
-            /** @description problem */
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -1164,13 +3482,17 @@ export interface operations {
     replaceTier: {
         parameters: {
             query?: {
+                /** @description The domain (default `default`). */
                 domain?: string;
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
                 validate_only?: boolean;
             };
             header: {
+                /** @description The ETag read before, or * */
                 "If-Match": string;
             };
             path: {
+                /** @description The tier */
                 name: string;
             };
             cookie?: never;
@@ -1181,16 +3503,18 @@ export interface operations {
             };
         };
         responses: {
-            /** @description ok */
+            /** @description Replaced and published */
             200: {
                 headers: {
+                    ETag?: string;
+                    "Weir-Revision"?: number;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Tier"];
                 };
             };
-            /** @description problem */
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -1204,735 +3528,32 @@ export interface operations {
     deleteTier: {
         parameters: {
             query?: {
+                /** @description The domain (default `default`). */
                 domain?: string;
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
             };
             header: {
+                /** @description The ETag read before, or * */
                 "If-Match": string;
             };
             path: {
+                /** @description The tier */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Deleted and published */
             204: {
                 headers: {
+                    "Weir-Revision"?: number;
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    listRules: {
-        parameters: {
-            query?: {
-                domain?: string;
-                page_size?: number;
-                page_token?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RuleList"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    createRule: {
-        parameters: {
-            query?: {
-                domain?: string;
-                validate_only?: boolean;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Rule"];
-            };
-        };
-        responses: {
-            /** @description ok */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Rule"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    getRule: {
-        parameters: {
-            query?: {
-                domain?: string;
-            };
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Rule"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    replaceRule: {
-        parameters: {
-            query?: {
-                domain?: string;
-                validate_only?: boolean;
-            };
-            header: {
-                "If-Match": string;
-            };
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Rule"];
-            };
-        };
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Rule"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    deleteRule: {
-        parameters: {
-            query?: {
-                domain?: string;
-            };
-            header: {
-                "If-Match": string;
-            };
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description done */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    listShards: {
-        parameters: {
-            query?: {
-                page_size?: number;
-                page_token?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ShardList"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    createShard: {
-        parameters: {
-            query?: {
-                validate_only?: boolean;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Shard"];
-            };
-        };
-        responses: {
-            /** @description ok */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Shard"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    getShard: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Shard"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    replaceShard: {
-        parameters: {
-            query?: {
-                validate_only?: boolean;
-            };
-            header: {
-                "If-Match": string;
-            };
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Shard"];
-            };
-        };
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Shard"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    deleteShard: {
-        parameters: {
-            query?: never;
-            header: {
-                "If-Match": string;
-            };
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description done */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    listAlerts: {
-        parameters: {
-            query?: {
-                domain?: string;
-                page_size?: number;
-                page_token?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AlertList"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    createAlert: {
-        parameters: {
-            query?: {
-                domain?: string;
-                validate_only?: boolean;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Alert"];
-            };
-        };
-        responses: {
-            /** @description ok */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Alert"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    getAlert: {
-        parameters: {
-            query?: {
-                domain?: string;
-            };
-            header?: never;
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Alert"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    replaceAlert: {
-        parameters: {
-            query?: {
-                domain?: string;
-                validate_only?: boolean;
-            };
-            header: {
-                "If-Match": string;
-            };
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["Alert"];
-            };
-        };
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Alert"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    deleteAlert: {
-        parameters: {
-            query?: {
-                domain?: string;
-            };
-            header: {
-                "If-Match": string;
-            };
-            path: {
-                name: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description done */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    listAgents: {
-        parameters: {
-            query?: {
-                page_size?: number;
-                page_token?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AgentList"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    getAgent: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Agent"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    deleteAgent: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description done */
-            204: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    listRevisions: {
-        parameters: {
-            query?: {
-                domain?: string;
-                page_size?: number;
-                page_token?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RevisionList"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    getRevision: {
-        parameters: {
-            query?: {
-                domain?: string;
-            };
-            header?: never;
-            path: {
-                revision: number;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Revision"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    rollback: {
-        parameters: {
-            query?: {
-                domain?: string;
-            };
-            header?: never;
-            path: {
-                revision: number;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Revision"];
-                };
-            };
-            /** @description problem */
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -1946,7 +3567,9 @@ export interface operations {
     listTokens: {
         parameters: {
             query?: {
+                /** @description How many entries (default 50, at most 500). */
                 page_size?: number;
+                /** @description `next_page_token` of the page before. */
                 page_token?: string;
             };
             header?: never;
@@ -1955,16 +3578,16 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description ok */
+            /** @description A page of tokens, by name */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["TokenList"];
+                    "application/json": components["schemas"]["Page_Token"];
                 };
             };
-            /** @description problem */
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -1977,7 +3600,10 @@ export interface operations {
     };
     createToken: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -1988,7 +3614,16 @@ export interface operations {
             };
         };
         responses: {
-            /** @description ok */
+            /** @description Valid; nothing was made (validate_only) */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Token"];
+                };
+            };
+            /** @description Made */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -1997,7 +3632,39 @@ export interface operations {
                     "application/json": components["schemas"]["Token"];
                 };
             };
-            /** @description problem */
+            /** @description What went wrong */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The token's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The token */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Token"];
+                };
+            };
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -2010,261 +3677,27 @@ export interface operations {
     };
     deleteToken: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only say what would happen: all checks are made, nothing is stored. */
+                validate_only?: boolean;
+            };
             header?: never;
             path: {
+                /** @description The token's id */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description done */
+            /** @description Revoked */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content?: never;
             };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    listAudit: {
-        parameters: {
-            query?: {
-                domain?: string;
-                kind?: string;
-                name?: string;
-                page_size?: number;
-                page_token?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AuditEntryList"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    export: {
-        parameters: {
-            query?: {
-                domain?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RulesDocument"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    lint: {
-        parameters: {
-            query?: {
-                domain?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Lint"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    timeSeries: {
-        parameters: {
-            query?: {
-                domain?: string;
-                from?: string;
-                to?: string;
-                step?: number;
-                group_by?: string;
-                rule?: string;
-                tier?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TimeSeries"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    topSubjects: {
-        parameters: {
-            query?: {
-                domain?: string;
-                from?: string;
-                to?: string;
-                limit?: number;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["TopSubjects"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    summary: {
-        parameters: {
-            query?: {
-                domain?: string;
-                from?: string;
-                to?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Summary"];
-                };
-            };
-            /** @description problem */
-            default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    listDenials: {
-        parameters: {
-            query?: {
-                domain?: string;
-                from?: string;
-                to?: string;
-                rule?: string;
-                subject?: string;
-                page_size?: number;
-                page_token?: string;
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description ok */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DenialList"];
-                };
-            };
-            /** @description problem */
+            /** @description What went wrong */
             default: {
                 headers: {
                     [name: string]: unknown;

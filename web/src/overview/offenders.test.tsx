@@ -18,7 +18,17 @@ const HOSTILE = [
 function row(subject: string, denied: number, allowed = 10): TopSubject {
   const seen = "2026-11-30T12:00:00.000Z";
   const denied_share = denied / (denied + allowed);
-  return { subject, tier: "free", rules: ["search"], denied, allowed, denied_share, first_seen: seen, last_seen: seen };
+  return {
+    subject,
+    tier: "free",
+    rules: ["search"],
+    denied,
+    allowed,
+    denied_share,
+    first_seen: seen,
+    last_seen: seen,
+    error: 0,
+  };
 }
 
 function show(subjects: TopSubject[], needle = "") {

@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import type { TimeSeries } from "../api/model";
 import { chartWords, groupLines, outcomeLines, totalsOf } from "./series";
 
+type Key = TimeSeries["series"][number]["key"];
+
 const WINDOW = { from: 1000, to: 1025, step: 10 };
 
 function report(series: [Record<string, string>, number[]][]): TimeSeries {
@@ -10,7 +12,7 @@ function report(series: [Record<string, string>, number[]][]): TimeSeries {
     to: "",
     step_seconds: 10,
     times: [1000, 1010, 1020],
-    series: series.map(([key, requests]) => ({ key: key as { outcome: string }, requests, units: requests })),
+    series: series.map(([key, requests]) => ({ key: key as unknown as Key, requests, units: requests })),
   };
 }
 

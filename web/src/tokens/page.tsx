@@ -83,7 +83,7 @@ function columns(now: number, revoke: ((token: Token) => void) | undefined): Col
     {
       key: "role",
       header: "Role",
-      sort: (token) => token.role,
+      sort: (token) => token.role ?? "",
       cell: (token) => (token.kind === "agent" ? "–" : token.role),
     },
     { key: "domains", header: "Domains", cell: (token) => <Domains token={token} /> },
