@@ -6,6 +6,7 @@ SHELL := /bin/sh
 export PATH := $(PATH):$(CURDIR)/.tools/bin
 # In CI the lock file must be right already.
 LOCKED := $(if $(CI),--locked)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 NEXTEST := cargo nextest run $(LOCKED) $(if $(CI),--profile ci)
 GENERATED := web/openapi.json web/src/api/schema.gen.ts
 WEB_SOURCES := $(shell find web -type f -not -path '*/node_modules/*' -not -path 'web/dist/*' 2>/dev/null)
@@ -25,7 +26,7 @@ setup-checks:
 
 dev: setup web ## the whole product on this machine, on 127.0.0.1 (ARGS=--traffic gives it something to show)
 	cargo build $(LOCKED) -p weir-cli --bin weir
-	@cargo run -q $(LOCKED) -p weir-cli --bin weir -- dev $(ARGS)
+	@$(TARGET)/debug/weir dev $(ARGS)
 
 # ---- the dashboard
 web: web/dist/index.html ## the dashboard's files, which the control plane embeds
@@ -60,13 +61,15 @@ check-dependencies: setup-checks ## licences, sources, and dependencies that nob
 check-generated: generate ## fails when generated files are not what the code says
 	git diff --exit-code -- $(GENERATED)
 generate: web/node_modules/.package-lock.json ## rewrite generated files: OpenAPI document, API client
-	cargo run -q $(LOCKED) -p weir-control-plane --bin weir-control-plane -- openapi > web/openapi.json.new
+	@# Together with the command line, so that libraries are built with the features that everything else has them with.
+	cargo build -q $(LOCKED) -p weir-cli -p weir-control-plane --bins
+	$(TARGET)/debug/weir-control-plane openapi > web/openapi.json.new
 	mv web/openapi.json.new web/openapi.json
 	cd web && npm run --silent generate
 
 # ---- long runs
 bench: setup-tests web ## benchmarks, printed and in target/bench/summary.json
-	cargo bench $(LOCKED) --workspace --bench '*'
+	cargo run -q --release $(LOCKED) -p weir-bench
 soak: setup-tests web ## the long runs: tests named soak_*
 	$(NEXTEST) --release --workspace --run-ignored ignored-only -E 'test(/(^|::)soak_/)'
 
