@@ -30,7 +30,7 @@ rules:
     match: { path: "/**" }
     key: [subject]
     algorithm: sliding_window
-    limits: { free: { limit: 10, window: 60s }, paid: { limit: 100, window: 60s }, banned: { limit: 0, window: 60s }, staff: unlimited }
+    limits: { free: { limit: 10, window: 60s }, paid: { limit: 100, window: 60s }, banned: { limit: 0, window: 60s }, staff: { unlimited: true } }
     on_failure: { mode: closed }
   - name: search
     match: { path: "/search" }

@@ -162,7 +162,7 @@ async fn bb_41_would_be_denials_are_counted_like_denials() {
     let stands_for: f64 = dry.denials.iter().map(|d| d.weight).sum();
     assert!((stands_for - 95.0).abs() < 1e-6 && dry.denials.iter().all(|d| d.outcome() == v1::Outcome::ShadowDenied));
     for i in 0..100 {
-        bench.record("1", if i < 5 { &allowed() } else { &denied() }.to_owned());
+        bench.record("1", &if i < 5 { allowed() } else { denied() });
     }
     bench.tick();
     let enforced = rows(&bench.batch(1).await);

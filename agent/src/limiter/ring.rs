@@ -118,8 +118,8 @@ mod tests {
         assert_eq!((point("s1", 0), point("s1", 1), xxh3_64(b"key-0")), GOLDEN_PLACES);
     }
 
-    const GOLDEN: [&str; 10] = ["s1"; 10];
-    const GOLDEN_PLACES: (u64, u64, u64) = (0, 0, 0);
+    const GOLDEN: [&str; 10] = ["s4", "s4", "s5", "s5", "s1", "s3", "s4", "s3", "s1", "s2"];
+    const GOLDEN_PLACES: (u64, u64, u64) = (11_107_950_631_770_992_849, 13_745_234_085_381_428_371, 9_340_302_149_712_544_120);
 
     #[test]
     fn the_order_of_the_list_does_not_matter() {

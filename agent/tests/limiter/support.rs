@@ -13,20 +13,20 @@ use weir_core::subject::Subject;
 use weir_testbed::{Flavor, Redis};
 
 /// The budget of checks while something is broken, and how late an answer may be on a busy machine.
-pub const BUDGET: Duration = Duration::from_millis(50);
-pub const MARGIN: Duration = Duration::from_millis(100);
+pub(crate) const BUDGET: Duration = Duration::from_millis(50);
+pub(crate) const MARGIN: Duration = Duration::from_millis(100);
 /// The budget of checks that must not be degraded by a busy machine.
-pub const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// How long a broken shard may take to be in normal service again.
-pub const RECOVERY: Duration = Duration::from_secs(5);
+pub(crate) const RECOVERY: Duration = Duration::from_secs(5);
 
-pub const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-pub async fn redis() -> Redis {
+pub(crate) async fn redis() -> Redis {
     Redis::temporary(Flavor::available().expect("a server")).await.expect("starts")
 }
 
-pub async fn redises(count: usize) -> Vec<Redis> {
+pub(crate) async fn redises(count: usize) -> Vec<Redis> {
     let mut servers = Vec::new();
     for _ in 0..count {
         servers.push(redis().await);
@@ -35,7 +35,7 @@ pub async fn redises(count: usize) -> Vec<Redis> {
 }
 
 /// Shards `s0`, `s1`, ... at these addresses.
-pub fn ring<'a>(urls: impl IntoIterator<Item = &'a str>) -> RingConfig {
+pub(crate) fn ring<'a>(urls: impl IntoIterator<Item = &'a str>) -> RingConfig {
     let shard = |(index, url): (usize, &str)| ShardConfig {
         name: format!("s{index}").parse().expect("a name"),
         address: url.parse().expect("an address"),
@@ -47,7 +47,7 @@ pub fn ring<'a>(urls: impl IntoIterator<Item = &'a str>) -> RingConfig {
 }
 
 /// A limiter that has tried all its shards once.
-pub async fn limiter_with<'a>(settings: LimiterSettings, urls: impl IntoIterator<Item = &'a str>) -> Arc<Limiter> {
+pub(crate) async fn limiter_with<'a>(settings: LimiterSettings, urls: impl IntoIterator<Item = &'a str>) -> Arc<Limiter> {
     let limiter = Arc::new(Limiter::new(settings, Arc::new(SystemClock)));
     limiter.set_ring(ring(urls));
     limiter.settled().await;
@@ -55,57 +55,57 @@ pub async fn limiter_with<'a>(settings: LimiterSettings, urls: impl IntoIterator
 }
 
 /// Settings under which a busy machine degrades nothing.
-pub fn patient() -> LimiterSettings {
+pub(crate) fn patient() -> LimiterSettings {
     LimiterSettings { connect_timeout: LONG, call_timeout: LONG, probe_timeout: LONG, ..LimiterSettings::default() }
 }
 
-pub async fn limiter(servers: &[Redis]) -> Arc<Limiter> {
+pub(crate) async fn limiter(servers: &[Redis]) -> Arc<Limiter> {
     let urls: Vec<String> = servers.iter().map(Redis::url).collect();
     limiter_with(patient(), urls.iter().map(String::as_str)).await
 }
 
-pub fn key(subject: &str, rule: &str) -> CounterKey {
+pub(crate) fn key(subject: &str, rule: &str) -> CounterKey {
     let secret = HashSecret::built_in();
     counter_key(&secret, Tag::of_subject(&secret, "default", &Subject::parse(subject).expect("a subject")), rule, &[])
 }
 
 /// A key that this shard owns.
-pub fn key_on(limiter: &Limiter, shard: &str, rule: &str) -> CounterKey {
+pub(crate) fn key_on(limiter: &Limiter, shard: &str, rule: &str) -> CounterKey {
     let mut keys = (0..).map(|n| key(&format!("user-{n}"), rule));
     keys.find(|key| limiter.shard_of(key).is_some_and(|owner| owner == shard)).expect("endless")
 }
 
-pub fn bound(algorithm: Algorithm, limit: u64, window: Duration) -> Bound {
+pub(crate) fn bound(algorithm: Algorithm, limit: u64, window: Duration) -> Bound {
     Bound { algorithm, limit, capacity: limit, window_us: u64::try_from(window.as_micros()).expect("fits") }
 }
 
-pub fn policy(mode: FailureMode) -> FailurePolicy {
+pub(crate) fn policy(mode: FailureMode) -> FailurePolicy {
     FailurePolicy { mode, ..FailurePolicy::default() }
 }
 
 /// One unit of a sliding window, `closed` without its shard.
-pub fn query(key: CounterKey, limit: u64) -> LimitQuery {
+pub(crate) fn query(key: CounterKey, limit: u64) -> LimitQuery {
     let call = CounterCall { key, bound: bound(Algorithm::SlidingWindow, limit, MINUTE), cost: 1, shadow: false };
     LimitQuery { call, on_failure: policy(FailureMode::Closed) }
 }
 
 /// The same without taking anything.
-pub fn peek(query: &LimitQuery) -> LimitQuery {
+pub(crate) fn peek(query: &LimitQuery) -> LimitQuery {
     LimitQuery { call: CounterCall { cost: 0, ..query.call.clone() }, ..query.clone() }
 }
 
-pub async fn decide(limiter: &Limiter, queries: &[LimitQuery]) -> Vec<LimitAnswer> {
+pub(crate) async fn decide(limiter: &Limiter, queries: &[LimitQuery]) -> Vec<LimitAnswer> {
     limiter.decide(queries, Instant::now() + LONG).await
 }
 
-pub async fn remaining(limiter: &Limiter, query: &LimitQuery) -> u64 {
+pub(crate) async fn remaining(limiter: &Limiter, query: &LimitQuery) -> u64 {
     let answer = decide(limiter, &[peek(query)]).await.remove(0);
     assert_eq!(answer.degraded, None);
     answer.reply.remaining
 }
 
 /// Asks with the short budget, and asserts that the answer is there in time.
-pub async fn in_time(limiter: &Limiter, query: &LimitQuery) -> LimitAnswer {
+pub(crate) async fn in_time(limiter: &Limiter, query: &LimitQuery) -> LimitAnswer {
     let start = Instant::now();
     let answer = limiter.decide(std::slice::from_ref(query), start + BUDGET).await.remove(0);
     let took = start.elapsed();
@@ -113,13 +113,13 @@ pub async fn in_time(limiter: &Limiter, query: &LimitQuery) -> LimitAnswer {
     answer
 }
 
-pub fn is_admitted(queries: &[LimitQuery], answers: &[LimitAnswer]) -> bool {
+pub(crate) fn is_admitted(queries: &[LimitQuery], answers: &[LimitAnswer]) -> bool {
     assert_eq!(queries.len(), answers.len());
     queries.iter().zip(answers).all(|(query, answer)| query.call.shadow || answer.reply.allowed)
 }
 
 /// Runs a command on a server.
-pub async fn command(redis: &Redis, words: &[&str]) -> redis::Value {
+pub(crate) async fn command(redis: &Redis, words: &[&str]) -> redis::Value {
     let client = redis::Client::open(redis.url()).expect("an address");
     let mut connection = client.get_multiplexed_async_connection().await.expect("connects");
     let (name, arguments) = words.split_first().expect("a command");
@@ -127,7 +127,7 @@ pub async fn command(redis: &Redis, words: &[&str]) -> redis::Value {
 }
 
 /// The value of one series in the limiter's metrics, such as `weir_shard_script_reloads_total{shard="s0"}`.
-pub fn metric(limiter: &Limiter, series: &str) -> f64 {
+pub(crate) fn metric(limiter: &Limiter, series: &str) -> f64 {
     let mut registry = prometheus_client::registry::Registry::default();
     limiter.register(&mut registry);
     let mut text = String::new();
