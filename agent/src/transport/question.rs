@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use weir_core::client_ip;
 use weir_core::decision::Decision;
@@ -50,13 +51,14 @@ impl Question {
     pub fn from_json(body: &[u8]) -> Result<Self, Mistakes> {
         let mut mistakes = Mistakes::new();
         let fields = match serde_json::from_slice(body) {
-            Ok(Value::Object(fields)) => fields,
-            Ok(_) => {
-                mistakes.add("", "must be a JSON object");
-                return Err(mistakes);
+            Ok(Fields { fields, repeated }) => {
+                for field in repeated {
+                    mistakes.add(format!("/{}", escaped(&field)), "is given more than once");
+                }
+                fields
             }
             Err(error) => {
-                mistakes.add("", format!("is not JSON: {error}"));
+                mistakes.add("", format!("is not a JSON object: {error}"));
                 return Err(mistakes);
             }
         };
@@ -84,6 +86,38 @@ impl Question {
             cost: self.cost,
         };
         agent.check(&request).await
+    }
+}
+
+/// The fields of an object, and the names that came more than once: of two values, each reader would believe another.
+struct Fields {
+    fields: Map<String, Value>,
+    repeated: Vec<String>,
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Fields, A::Error> {
+        let mut read = Fields { fields: Map::new(), repeated: Vec::new() };
+        while let Some((field, value)) = access.next_entry::<String, Value>()? {
+            if read.fields.insert(field.clone(), value).is_some() {
+                read.repeated.push(field);
+            }
+        }
+        Ok(read)
     }
 }
 
@@ -303,6 +337,11 @@ mod tests {
         for bad in ["-1", "1.5", "1e3", "1.0", "9007199254740992", "18446744073709551616", "\"1\"", "true", "[]", "1e999"] {
             assert_eq!(Question::from_json(format!(r#"{{"cost":{bad}}}"#).as_bytes()).unwrap_err().as_slice().len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_field_that_is_given_twice_is_a_mistake() {
+        assert_eq!(pointers(r#"{"cost":0,"cost":1,"subject":"a","subject":"b"}"#), ["/cost", "/subject"]);
     }
 
     #[test]

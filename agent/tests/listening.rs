@@ -1,0 +1,95 @@
+//! Where an agent listens, and for whom.
+
+mod served;
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::TokioIo;
+use served::{PATIENCE, Served, settings};
+use tokio::net::UnixStream;
+use tokio_util::sync::CancellationToken;
+use weir_agent::Agent;
+use weir_agent::settings::ListenSettings;
+use weir_agent::transport::listen::{ListenError, Listeners};
+use weir_agent::transport::serve::serve;
+
+const RULES: &str = r#"
+domain: default
+tiers: [{ name: free, default: true }]
+rules:
+  - { name: all, key: [subject], limits: { "*": { limit: 100, window: 1h } } }
+"#;
+
+#[tokio::test]
+async fn beyond_loopback_a_token_is_needed() {
+    for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let settings = ListenSettings { tcp: Some(address.parse().unwrap()), ..ListenSettings::default() };
+        assert!(matches!(Listeners::open(&settings).await, Err(ListenError::NoToken(_))), "{address}");
+    }
+}
+
+#[tokio::test]
+async fn a_listener_with_a_token_answers_only_health_without_it() {
+    let mut settings = settings(RULES);
+    settings.listen.token = Some("s3cret".into());
+    let served = Served::start(settings).await;
+    for path in ["/metrics", "/authz", "/v1/check", "/nowhere"] {
+        for header in [None, Some("s3cret"), Some("Bearer wrong"), Some("Bearer s3cret2"), Some("Basic s3cret"), Some("Bearer ")] {
+            let headers: Vec<_> = header.map(|value| ("authorization", value)).into_iter().collect();
+            let answer = served.send(Method::GET, path, &headers, "").await;
+            assert_eq!((answer.status, answer.header("www-authenticate")), (StatusCode::UNAUTHORIZED, Some("Bearer")), "{path} {header:?}");
+        }
+    }
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(served.get(path).await.status, StatusCode::OK);
+    }
+    let answer = served.send(Method::GET, "/authz", &[("authorization", "bearer s3cret")], "").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_unix_socket_has_its_mode_replaces_a_stale_one_and_goes_with_the_agent() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.sock");
+    // A crash leaves its socket behind.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let listen = ListenSettings { unix: Some(path.clone()), ..ListenSettings::default() };
+    let listeners = Listeners::open(&listen).await.unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    assert!(matches!(Listeners::open(&listen).await, Err(ListenError::Unix(..))), "another agent serves it");
+    let mut settings = settings(RULES);
+    settings.authz.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    let agent = Agent::start(settings).await.unwrap();
+    let drain = CancellationToken::new();
+    let serving = tokio::spawn(serve(listeners, agent.router(), drain.clone(), PATIENCE));
+    let stream = UnixStream::connect(&path).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    // Two requests on one connection; callers on the socket count as 127.0.0.1.
+    for remaining in ["99", "98"] {
+        let request = http::Request::get("/authz").header("host", "x").header("x-forwarded-for", "203.0.113.5");
+        let response = sender.send_request(request.body(Full::<bytes::Bytes>::default()).unwrap()).await.unwrap();
+        assert_eq!(response.headers()["x-ratelimit-remaining"], remaining);
+        response.into_body().collect().await.unwrap();
+    }
+    drain.cancel();
+    tokio::time::timeout(PATIENCE, serving).await.unwrap().unwrap();
+    assert!(!path.exists());
+    agent.shutdown().await;
+    std::fs::write(&path, "a file of somebody's").unwrap();
+    assert!(matches!(Listeners::open(&listen).await, Err(ListenError::Unix(..))));
+    assert!(path.exists());
+}
+
+#[tokio::test]
+async fn requests_in_flight_are_finished_before_the_listener_closes() {
+    let served = Served::with_rules(RULES).await;
+    let answers = futures::future::join_all((0..50).map(|_| served.get("/authz"))).await;
+    assert!(answers.iter().all(|answer| answer.status == StatusCode::OK));
+    let address = served.address;
+    served.stop().await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
