@@ -19,7 +19,7 @@ rules:
   - { name: post, match: { methods: [POST], path: "/method" }, key: [ip], limits: { "*": { limit: 1, window: 365d } } }
   - { name: host, match: { hosts: [api.example.com], path: "/host" }, key: [ip], limits: { "*": { limit: 1, window: 365d } } }
   - { name: plan, match: { path: "/plan" }, key: [subject], limits: { free: { limit: 1, window: 365d }, paid: { limit: 2, window: 365d } } }
-  - { name: never, match: { path: "/never" }, limits: { "*": { limit: 0, window: 1m } } }
+  - { name: never, match: { path: "/never" }, key: [], limits: { "*": { limit: 0, window: 1m } } }
 "#;
 
 fn trusting() -> AgentSettings {

@@ -33,6 +33,7 @@ rules:
     limits: { free: { limit: 3, window: 365d }, paid: { limit: 5, window: 365d } }
   - name: off-limits
     match: { path: "/blocked" }
+    key: []
     limits: { "*": { limit: 0, window: 1m } }
 "#;
 

@@ -9,8 +9,7 @@ use served::{PATIENCE, until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-const RULES: &str =
-    r#"{ domain: default, tiers: [{ name: free, default: true }], rules: [{ name: all, limits: { "*": { limit: 5, window: 1h } } }] }"#;
+const RULES: &str = r#"{ domain: default, tiers: [{ name: free, default: true }], rules: [{ name: all, key: [], limits: { "*": { limit: 5, window: 1h } } }] }"#;
 
 fn agent(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-agent"));

@@ -97,7 +97,7 @@ async fn a_bad_file_changes_nothing_and_says_why() {
     fs::write(&path, rules(6).replace("domain: default", "domain: other")).unwrap();
     assert!(until_refused(&served).await.contains("other"));
     fs::remove_file(&path).unwrap();
-    until("missing", async || served.agent.status().domains[0].refused.filter(|why| why.contains("cannot read"))).await;
+    until("missing", async || served.agent.status().domains[0].refused.clone().filter(|why| why.contains("cannot read"))).await;
     assert_eq!(limit(&served).await, 5);
     fs::write(&path, rules(9)).unwrap();
     until_limit(&served, 9).await;

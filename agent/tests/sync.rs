@@ -222,7 +222,7 @@ async fn a_stream_that_is_silent_drained_or_refused_is_opened_anew() {
     refused.say(FromServer::Refuse(v1::Refuse { reason: "this name belongs to another token".into(), retry_after_ms: 100 })).await;
     refused.closed().await;
     until_status(&agent, "the reason", |status| status.last_error.as_deref() == Some("this name belongs to another token")).await;
-    let mut last = upstream.sync().await;
+    let last = upstream.sync().await;
     assert_eq!(last.hello.boot, refused.hello.boot);
     last.say(FromServer::Ping(v1::Ping::default())).await;
     until_status(&agent, "connected again", |status| status.connected && status.ready && status.last_error.is_none()).await;

@@ -20,10 +20,10 @@ use weir_agent::transport::serve::serve;
 use weir_core::config::DomainConfig;
 
 /// How long a condition may take to come true.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Settings of an agent alone with these rules. The budget is long: what is tested is counts, not speed on a busy machine.
-pub fn settings(rules: &str) -> AgentSettings {
+pub(crate) fn settings(rules: &str) -> AgentSettings {
     let config = DomainConfig::from_yaml(rules).unwrap();
     let mut settings = AgentSettings::new("test".parse().unwrap(), RulesFrom::Given(vec![config]));
     settings.budget = Duration::from_secs(5);
@@ -32,34 +32,34 @@ pub fn settings(rules: &str) -> AgentSettings {
 }
 
 /// An agent that listens on a port of its own.
-pub struct Served {
-    pub agent: Agent,
-    pub address: SocketAddr,
-    pub client: Client<HttpConnector, Full<Bytes>>,
+pub(crate) struct Served {
+    pub(crate) agent: Agent,
+    pub(crate) address: SocketAddr,
+    pub(crate) client: Client<HttpConnector, Full<Bytes>>,
     drain: CancellationToken,
     serving: JoinHandle<()>,
 }
 
 /// An answer, read.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 }
 
 impl Served {
-    pub async fn start(settings: AgentSettings) -> Self {
+    pub(crate) async fn start(settings: AgentSettings) -> Self {
         let listeners = Listeners::open(&settings.listen).await.unwrap();
         let address = listeners.tcp_address().unwrap();
         let agent = Agent::start(settings).await.unwrap();
@@ -69,11 +69,11 @@ impl Served {
         Self { agent, address, client, drain, serving }
     }
 
-    pub async fn with_rules(rules: &str) -> Self {
+    pub(crate) async fn with_rules(rules: &str) -> Self {
         Self::start(settings(rules)).await
     }
 
-    pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
+    pub(crate) async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
         let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.address));
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -83,24 +83,24 @@ impl Served {
         Answer { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes() }
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, &[], Bytes::new()).await
     }
 
     /// Asks `POST /v1/check`.
-    pub async fn check(&self, question: &Value) -> Answer {
+    pub(crate) async fn check(&self, question: &Value) -> Answer {
         self.send(Method::POST, "/v1/check", &[("content-type", "application/json")], question.to_string()).await
     }
 
     /// Asks and expects a decision.
-    pub async fn decide(&self, question: &Value) -> Value {
+    pub(crate) async fn decide(&self, question: &Value) -> Value {
         let answer = self.check(question).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.json());
         answer.json()
     }
 
     /// How many of `times` equal questions are allowed.
-    pub async fn admitted(&self, question: &Value, times: usize) -> usize {
+    pub(crate) async fn admitted(&self, question: &Value, times: usize) -> usize {
         let mut admitted = 0;
         for _ in 0..times {
             admitted += usize::from(self.decide(question).await["allowed"] == true);
@@ -108,7 +108,7 @@ impl Served {
         admitted
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.drain.cancel();
         drop(self.client);
         self.serving.await.unwrap();
@@ -117,7 +117,7 @@ impl Served {
 }
 
 /// Waits until `condition` holds.
-pub async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
             if let Some(value) = condition().await {

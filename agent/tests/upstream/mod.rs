@@ -25,24 +25,24 @@ use weir_proto::v1::server_message::Message as FromServer;
 use crate::served::PATIENCE;
 
 /// A control plane's gRPC port.
-pub struct Upstream {
-    pub address: SocketAddr,
+pub(crate) struct Upstream {
+    pub(crate) address: SocketAddr,
     syncs: mpsc::Receiver<Sync>,
     uploads: mpsc::Receiver<Upload>,
     stop: CancellationToken,
 }
 
 /// One stream of configuration, after its Hello.
-pub struct Sync {
-    pub hello: v1::Hello,
-    pub token: String,
+pub(crate) struct Sync {
+    pub(crate) hello: v1::Hello,
+    pub(crate) token: String,
     inbound: Streaming<v1::AgentMessage>,
     outbound: mpsc::Sender<Result<v1::ServerMessage, Status>>,
 }
 
 /// One stream of events.
-pub struct Upload {
-    pub inbound: Streaming<v1::EventBatch>,
+pub(crate) struct Upload {
+    pub(crate) inbound: Streaming<v1::EventBatch>,
     outbound: mpsc::Sender<Result<v1::BatchAck, Status>>,
 }
 
@@ -78,12 +78,12 @@ impl EventIngest for Port {
 }
 
 impl Upstream {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::listen(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
     /// Starts again at an address that was used before.
-    pub async fn start_at(address: SocketAddr) -> Self {
+    pub(crate) async fn start_at(address: SocketAddr) -> Self {
         Self::listen(crate::served::until("the port is free again", async || TcpListener::bind(address).await.ok()).await)
     }
 
@@ -103,7 +103,7 @@ impl Upstream {
     }
 
     /// Settings of an agent that belongs to this control plane.
-    pub fn settings(&self, state: Option<&std::path::Path>) -> AgentSettings {
+    pub(crate) fn settings(&self, state: Option<&std::path::Path>) -> AgentSettings {
         let mut control_plane = ControlPlaneSettings::new(format!("http://{}", self.address), "weir_test".into());
         control_plane.silence = Duration::from_secs(10);
         let mut settings = AgentSettings::new("a1".parse().unwrap(), RulesFrom::ControlPlane(control_plane));
@@ -115,17 +115,17 @@ impl Upstream {
     }
 
     /// The next stream of configuration that an agent opens.
-    pub async fn sync(&mut self) -> Sync {
+    pub(crate) async fn sync(&mut self) -> Sync {
         tokio::time::timeout(PATIENCE, self.syncs.recv()).await.expect("an agent connects").unwrap()
     }
 
     /// The next stream of events that an agent opens.
-    pub async fn upload(&mut self) -> Upload {
+    pub(crate) async fn upload(&mut self) -> Upload {
         tokio::time::timeout(PATIENCE, self.uploads.recv()).await.expect("an agent uploads").unwrap()
     }
 
     /// Is gone, with all its connections.
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         self.stop.cancel();
     }
 }
@@ -137,17 +137,17 @@ impl Drop for Upstream {
 }
 
 impl Sync {
-    pub async fn say(&self, message: FromServer) {
+    pub(crate) async fn say(&self, message: FromServer) {
         self.outbound.send(Ok(v1::ServerMessage { message: Some(message) })).await.unwrap();
     }
 
     /// The agent's next message that is no heartbeat.
-    pub async fn hear(&mut self) -> FromAgent {
+    pub(crate) async fn hear(&mut self) -> FromAgent {
         self.hear_where(|message| !matches!(message, FromAgent::Heartbeat(_))).await
     }
 
     /// The agent's next heartbeat.
-    pub async fn heartbeat(&mut self) -> v1::Heartbeat {
+    pub(crate) async fn heartbeat(&mut self) -> v1::Heartbeat {
         match self.hear_where(|message| matches!(message, FromAgent::Heartbeat(_))).await {
             FromAgent::Heartbeat(heartbeat) => heartbeat,
             _ => unreachable!(),
@@ -167,13 +167,13 @@ impl Sync {
     }
 
     /// Resolves when the agent has closed the stream.
-    pub async fn closed(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         let closing = async { while self.inbound.next().await.is_some_and(|message| message.is_ok()) {} };
         tokio::time::timeout(PATIENCE, closing).await.expect("the agent closes the stream");
     }
 
     /// Sends a set in small chunks.
-    pub async fn snapshot(&self, target: &v1::Have, items: &[Item]) {
+    pub(crate) async fn snapshot(&self, target: &v1::Have, items: &[Item]) {
         let packed = packed(items);
         let chunks: Vec<&[u8]> = packed.chunks(100).collect();
         for (i, chunk) in chunks.iter().enumerate() {
@@ -183,14 +183,14 @@ impl Sync {
     }
 
     /// Sends rules and expects them to be taken.
-    pub async fn give_rules(&mut self, revision: u64, items: &[Item]) {
+    pub(crate) async fn give_rules(&mut self, revision: u64, items: &[Item]) {
         let target = v1::Have::rules("default", revision, SetHash::of(items));
         self.snapshot(&target, items).await;
         assert_eq!(self.hear().await, FromAgent::Ack(v1::Ack { applied: Some(target) }));
     }
 
     /// Sends rules and expects them to be refused.
-    pub async fn refused_rules(&mut self, target: v1::Have, items: &[Item]) -> v1::Nack {
+    pub(crate) async fn refused_rules(&mut self, target: v1::Have, items: &[Item]) -> v1::Nack {
         self.snapshot(&target, items).await;
         match self.hear().await {
             FromAgent::Nack(nack) => nack,
@@ -200,11 +200,11 @@ impl Sync {
 }
 
 impl Upload {
-    pub async fn batch(&mut self) -> v1::EventBatch {
+    pub(crate) async fn batch(&mut self) -> v1::EventBatch {
         tokio::time::timeout(PATIENCE, self.inbound.next()).await.expect("a batch comes").unwrap().unwrap()
     }
 
-    pub async fn acknowledge(&self, sequence: u64) {
+    pub(crate) async fn acknowledge(&self, sequence: u64) {
         self.outbound.send(Ok(v1::BatchAck { sequence, stored: true, reason: String::new() })).await.unwrap();
     }
 }
@@ -217,7 +217,7 @@ fn packed(items: &[Item]) -> Vec<u8> {
 }
 
 /// Rules that allow each subject `limit` requests.
-pub fn rules(limit: u32) -> Vec<Item> {
+pub(crate) fn rules(limit: u32) -> Vec<Item> {
     let text = format!(
         r#"
 domain: default
