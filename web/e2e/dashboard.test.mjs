@@ -8,7 +8,6 @@ import { after, before, test } from "node:test";
 import { launch, serious } from "./browser.mjs";
 import { eventually, product, request } from "./product.mjs";
 
-const weir = product();
 const id = randomBytes(4).toString("hex");
 const rule = `e2e-${id}`;
 const LIMIT = 3;
@@ -20,12 +19,14 @@ const HOSTILE = [
   `=cmd|'/c calc'!A1 ${id}`,
 ];
 
+let weir;
 let browser;
 let page;
 /** What must never happen: dialogs, uncaught errors, scripts that the policy stopped. */
 const trouble = [];
 
 before(async () => {
+  weir = await product();
   browser = await launch();
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
   page = await context.newPage();
@@ -45,6 +46,7 @@ before(async () => {
 
 after(async () => {
   await browser?.close();
+  await weir?.stop();
 });
 
 const go = async (path) => page.goto(weir.url + path);

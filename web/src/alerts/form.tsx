@@ -89,8 +89,8 @@ export function AlertForm({ domain, before, reread, onClose }: Props) {
         label="Webhook secret"
         description={
           base?.webhook
-            ? "Signs the calls; never shown. Empty: it stays as it is."
-            : "Signs the calls; never shown again."
+            ? "Signs the calls; never shown. Empty: it stays as it is. A new address needs a new one."
+            : "Signs the calls: 16 to 256 characters, never shown again."
         }
         autoComplete="new-password"
         {...form.getInputProps("secret")}

@@ -11,7 +11,7 @@ import { useMay } from "../session/session";
 import { ConfirmDelete } from "../ui/confirm-delete";
 import { type Column, DataTable } from "../ui/data-table";
 import { Icon } from "../ui/icon";
-import { Mark } from "../ui/mark";
+import { Mark, type Tone } from "../ui/mark";
 import { Page, Panel } from "../ui/page";
 import { Empty, Loaded } from "../ui/state";
 import { AlertForm } from "./form";
@@ -113,7 +113,7 @@ function columns(actions: Actions | undefined): Column<Alert>[] {
           <span className={classes.soft}>none</span>
         ),
     },
-    { key: "delivery", header: "Last delivery", cell: (alert) => <Delivery last={alert.state?.last_delivery} /> },
+    { key: "delivery", header: "Last delivery", cell: (alert) => <Delivery alert={alert} /> },
   ];
   if (!actions) return list;
   const buttons = (alert: Alert) => (
@@ -154,8 +154,18 @@ function State({ alert }: { alert: Alert }) {
   );
 }
 
-function Delivery({ last }: { last: string | null | undefined }) {
-  return <span title={at(last)}>{last ? ago(last, Date.now()) : "–"}</span>;
+const DELIVERY_TONES: Record<string, Tone> = { delivered: "good", failed: "bad", pending: "warn" };
+
+function Delivery({ alert }: { alert: Alert }) {
+  const { delivery, last_delivery } = alert.state ?? {};
+  if (!delivery) return <span className={classes.soft}>–</span>;
+  return (
+    <span title={delivery.last_error || at(last_delivery)}>
+      <Mark tone={DELIVERY_TONES[delivery.state] ?? "idle"}>
+        {delivery.state} {ago(last_delivery, Date.now())}
+      </Mark>
+    </span>
+  );
 }
 
 function DeleteAlert({ domain, alert, onClose }: { domain: string; alert: Alert | undefined; onClose: () => void }) {

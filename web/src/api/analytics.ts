@@ -38,25 +38,20 @@ export function useTraffic(domain: string, range: Range, grouping: Grouping, fil
 
 async function trafficOf(domain: string, window: Window, grouping: Grouping, filter: Filter): Promise<TrafficReport> {
   const ends = { domain, from: iso(window.from), to: iso(window.to) };
-  const group = {
-    step: String(window.step),
-    group_by: grouping,
-    ...given("rule", filter.rule),
-    ...given("tier", filter.tier),
-  };
+  const rule = given("rule", filter.rule);
+  const group = { step: `${window.step}s`, group_by: grouping, ...rule, ...given("tier", filter.tier) };
   const [series, summary, top, revisions] = await Promise.all([
     bodyOf(api.GET("/v1/analytics/timeseries", { params: { query: { ...ends, ...group } } })),
-    bodyOf(api.GET("/v1/analytics/summary", { params: { query: ends } })),
-    bodyOf(api.GET("/v1/analytics/top-subjects", { params: { query: { ...ends, limit: TOP_SUBJECTS } } })),
+    bodyOf(api.GET("/v1/analytics/summary", { params: { query: { ...ends, ...rule } } })),
+    bodyOf(api.GET("/v1/analytics/top-subjects", { params: { query: { ...ends, ...rule, limit: TOP_SUBJECTS } } })),
     bodyOf(api.GET("/v1/revisions", { params: { query: { domain, page_size: 100 } } })),
   ]);
-  const { rule, tier } = filter;
-  const subjects = top.items.filter((s) => (!rule || s.rules.includes(rule)) && (!tier || s.tier === tier));
+  const subjects = top.items.filter(({ tier }) => filter.tier === undefined || tier === filter.tier);
   const inside = revisions.items.filter(({ created_at }) => {
     const second = Date.parse(created_at) / 1_000;
     return second >= window.from && second <= window.to;
   });
-  return { window, series, summary, subjects, sampled: top.sampled === true, revisions: inside };
+  return { window, series, summary, subjects, sampled: top.sampled, revisions: inside };
 }
 
 /** Requests and denials of the last 24 hours by rule. */
@@ -65,7 +60,7 @@ export function useRuleTraffic(domain: string) {
     queryKey: ["rule-traffic", domain],
     queryFn: async () => {
       const { from, to } = windowOf({ preset: "24h" }, Date.now());
-      const query = { domain, from: iso(from), to: iso(to), step: "3600", group_by: "rule" as const };
+      const query = { domain, from: iso(from), to: iso(to), step: "1h", group_by: "rule" as const };
       return byRule(await bodyOf(api.GET("/v1/analytics/timeseries", { params: { query } })));
     },
     refetchInterval: 6 * CALM_MILLIS,

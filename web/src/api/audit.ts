@@ -9,13 +9,18 @@ export interface AuditFilter {
   name?: string | undefined;
 }
 
-export function useAudit(domain: string, { kind, name }: AuditFilter) {
+export function useAudit(domain: string | undefined, { kind, name }: AuditFilter) {
   return useInfiniteQuery({
     queryKey: ["audit", domain, kind, name],
     initialPageParam: "",
     queryFn: ({ pageParam }) => {
       const filter = { ...(kind ? { kind } : {}), ...(name ? { name } : {}) };
-      const query = { domain, page_size: PAGE_SIZE, ...filter, ...(pageParam === "" ? {} : { page_token: pageParam }) };
+      const query = {
+        ...(domain ? { domain } : {}),
+        page_size: PAGE_SIZE,
+        ...filter,
+        ...(pageParam === "" ? {} : { page_token: pageParam }),
+      };
       return bodyOf(api.GET("/v1/audit", { params: { query } }));
     },
     getNextPageParam: (page) => (page.next_page_token === "" ? undefined : page.next_page_token),

@@ -4,7 +4,6 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useAudit } from "../api/audit";
 import type { AuditEntry } from "../api/model";
-import { useDomain } from "../app/domain";
 import { at, zone } from "../format/time";
 import { type Column, DataTable } from "../ui/data-table";
 import { Page, Panel } from "../ui/page";
@@ -12,11 +11,12 @@ import { Empty, Loaded } from "../ui/state";
 import { differences } from "./diff";
 import classes from "./page.module.css";
 
-const KINDS = ["rule", "tier", "domain", "shard", "token", "alert", "agent", "session"];
+const KINDS = ["rule", "tier", "domain", "shard", "token", "alert", "agent", "session", "sign-in-link"];
 const WAIT_MILLIS = 300;
 
 export default function AuditPage() {
-  const domain = useDomain();
+  // Shards, tokens and sign-ins belong to no domain, so only a domain that was asked for narrows the list.
+  const { domain } = useSearch({ from: "/shell" });
   const { kind, name } = useSearch({ from: "/shell/audit" });
   const navigate = useNavigate();
   const audit = useAudit(domain, { kind, name });
@@ -87,10 +87,12 @@ const COLUMNS: Column<AuditEntry>[] = [
     main: true,
     cell: (entry) => (
       <>
-        {entry.action} {entry.kind} <bdi className={classes.name}>{entry.name}</bdi>
+        {entry.action.replaceAll("_", " ")} {entry.kind.replaceAll("-", " ")}{" "}
+        <bdi className={classes.name}>{entry.name}</bdi>
       </>
     ),
   },
+  { key: "domain", header: "Domain", cell: (entry) => <bdi>{entry.domain ?? "–"}</bdi> },
   { key: "author", header: "By", cell: (entry) => <bdi>{entry.author}</bdi> },
   { key: "revision", header: "Revision", numeric: true, cell: (entry) => entry.revision ?? "–" },
   { key: "at", header: "When", cell: (entry) => <span className="number">{at(entry.at)}</span> },

@@ -104,7 +104,7 @@ function Report({ domain, report, by, filter, needle, onChange, onRange }: Repor
           title={title}
           aside={<FilterControl domain={domain} rule={filter.rule} tier={filter.tier} by={by} onChange={onChange} />}
         >
-          {totals.all === 0 && !filtered ? (
+          {totals.requests + totals.shadow === 0 && !filtered ? (
             <FirstTraffic />
           ) : (
             <>

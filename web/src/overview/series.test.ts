@@ -25,11 +25,12 @@ test("totals are the sums of what the chart shows", () => {
       [{ outcome: "degraded_allowed" }, [0, 3, 0]],
       [{ outcome: "degraded_denied" }, [0, 2, 0]],
       [{ outcome: "unavailable" }, [0, 0, 5]],
+      [{ outcome: "shadow_denied" }, [7, 0, 0]],
       [{ outcome: "of a newer server" }, [9, 9, 9]],
     ]),
   );
-  expect(totals).toMatchObject({ allowed: 36, denied: 4, degraded: 5, unavailable: 5, shadow: 0, all: 50 });
-  expect(totals.deniedShare).toBeCloseTo(0.08);
+  expect(totals).toMatchObject({ allowed: 36, denied: 4, degraded: 5, unavailable: 5, shadow: 7, requests: 50 });
+  expect(totals.deniedShare).toBeCloseTo(6 / 50);
   expect(totalsOf(report([])).deniedShare).toBe(0);
 });
 
@@ -54,8 +55,22 @@ test("many rules become a few lines and one for the rest", () => {
     [10 - i, 0, 0],
   ]);
   const lines = groupLines(report([...series, [{ outcome: "allowed", rule: "r0" }, [500, 0, 0]]]), WINDOW, "rule");
-  expect(lines.map((line) => line.label)).toEqual(["r0", "r1", "r2", "r3", "r4", "4 others"]);
+  expect(lines.map((line) => line.label)).toEqual(["r0", "r1", "r2", "r3", "r4", "All others"]);
   expect(lines.reduce((sum, line) => sum + line.total, 0)).toBe(10 + 9 + 8 + 7 + 6 + 5 + 4 + 3 + 2);
+});
+
+test("what the server summed up already is among the others", () => {
+  const series = report([
+    [{ outcome: "denied", rule: "a" }, [1, 0, 0]],
+    [{ outcome: "denied", rule: "" }, [2, 0, 0]],
+    [{ outcome: "denied", other: "true" }, [30, 0, 0]],
+  ]);
+  const lines = groupLines(series, WINDOW, "rule");
+  expect(lines.map(({ label, total }) => [label, total])).toEqual([
+    ["no rule", 2],
+    ["a", 1],
+    ["All others", 30],
+  ]);
 });
 
 test("the chart is said in words", () => {

@@ -26,7 +26,7 @@ export interface Totals {
   shadow: number;
   degraded: number;
   unavailable: number;
-  all: number;
+  requests: number;
   deniedShare: number;
 }
 
@@ -38,7 +38,6 @@ const BUCKETS: Record<string, Bucket> = {
   shadow_denied: "shadow",
   degraded_allowed: "degraded",
   degraded_denied: "degraded",
-  degraded: "degraded",
   unavailable: "unavailable",
 };
 
@@ -55,28 +54,34 @@ const GROUP_STROKES: Stroke[] = [
   { colour: "--allowed", dash: [8, 4], fill: false },
   { colour: "--shadow", dash: [2, 3], fill: false },
   { colour: "--degraded", dash: [10, 3, 2, 3], fill: false },
-  { colour: "--good", dash: [], fill: false },
-  { colour: "--ink-soft", dash: [4, 4], fill: false },
+  { colour: "--good", dash: [14, 4], fill: false },
 ];
+const OTHERS_STROKE: Stroke = { colour: "--ink-soft", dash: [4, 4], fill: false };
 
 /** A denial is a refusal that a client met because of a limit, whoever counted it. */
 const REFUSED = new Set(["denied", "degraded_denied"]);
 
-/** The sums over the whole range, in which chart, tiles and table agree. */
+/**
+ * The sums over the whole range, in which chart, tiles and table agree. Every request is counted once, under the rule that decided it;
+ * what shadow rules would have refused is counted besides.
+ */
 export function totalsOf({ series }: TimeSeries): Totals {
   const sums = { allowed: 0, denied: 0, shadow: 0, degraded: 0, unavailable: 0 };
+  let refused = 0;
   for (const { key, requests } of series) {
     const bucket = BUCKETS[key.outcome];
     if (bucket) sums[bucket] += sum(requests);
+    if (REFUSED.has(key.outcome)) refused += sum(requests);
   }
-  const all = sums.allowed + sums.denied + sums.shadow + sums.degraded + sums.unavailable;
-  return { ...sums, all, deniedShare: all === 0 ? 0 : sums.denied / all };
+  const requests = sums.allowed + sums.denied + sums.degraded + sums.unavailable;
+  return { ...sums, requests, deniedShare: requests === 0 ? 0 : refused / requests };
 }
 
 /** One line per outcome. Outcomes that never happened have no line, but allowed and denied always do. */
 export function outcomeLines(report: TimeSeries, window: Window): Line[] {
   return OUTCOMES.flatMap(({ key, label, stroke }) => {
-    const counts = added(report, (series) => BUCKETS[series.outcome] === key);
+    const own = report.series.filter((series) => BUCKETS[series.key.outcome] === key);
+    const counts = added(report, own);
     const total = sum(counts);
     if (total === 0 && key !== "allowed" && key !== "denied") return [];
     return [{ key, label, stroke, total, rates: ratesOf(counts, report, window) }];
@@ -86,23 +91,28 @@ export function outcomeLines(report: TimeSeries, window: Window): Line[] {
 /** Denials per rule or tier: a line for each of the largest, one for all the others. */
 export function groupLines(report: TimeSeries, window: Window, by: "rule" | "tier"): Line[] {
   const refused = report.series.filter(({ key }) => REFUSED.has(key.outcome));
-  const names = [...new Set(refused.map(({ key }) => key[by] ?? ""))];
-  const totals = new Map(
-    names.map((name) => [name, sum(refused.filter((s) => s.key[by] === name).flatMap((s) => s.requests))]),
-  );
-  const ranked = names
-    .filter((name) => (totals.get(name) ?? 0) > 0)
-    .sort((a, b) => (totals.get(b) ?? 0) - (totals.get(a) ?? 0));
-  const own = ranked.length > GROUP_STROKES.length ? ranked.slice(0, GROUP_STROKES.length - 1) : ranked;
-  const rest = new Set(ranked.slice(own.length));
-  const line = (key: string, label: string, index: number, isIn: (name: string) => boolean): Line => {
-    const counts = added(report, (series) => REFUSED.has(series.outcome) && isIn(series[by] ?? ""));
-    const stroke = GROUP_STROKES[index] ?? { colour: "--ink-soft", dash: [], fill: false };
+  // The server sums the lightest series into one per outcome, which has no name.
+  const nameOf = ({ key }: TimeSeries["series"][number]) => (key.other ? undefined : (key[by] ?? ""));
+  const totals = new Map<string, number>();
+  for (const series of refused) {
+    const name = nameOf(series);
+    if (name !== undefined) totals.set(name, (totals.get(name) ?? 0) + sum(series.requests));
+  }
+  const ranked = [...totals].filter(([, total]) => total > 0).sort(([, a], [, b]) => b - a);
+  const own = ranked.slice(0, GROUP_STROKES.length).map(([name]) => name);
+  const line = (key: string, label: string, stroke: Stroke, isIn: (name: string | undefined) => boolean): Line => {
+    const counts = added(
+      report,
+      refused.filter((series) => isIn(nameOf(series))),
+    );
     return { key, label, stroke, total: sum(counts), rates: ratesOf(counts, report, window) };
   };
-  const lines = own.map((name, i) => line(`=${name}`, name === "" ? "no rule" : name, i, (other) => other === name));
-  if (rest.size > 0) lines.push(line("others", `${rest.size} others`, own.length, (name) => rest.has(name)));
-  return lines;
+  const lines = GROUP_STROKES.slice(0, own.length).map((stroke, i) => {
+    const name = own[i] ?? "";
+    return line(`=${name}`, name === "" ? `no ${by}` : name, stroke, (other) => other === name);
+  });
+  const others = line("others", "All others", OTHERS_STROKE, (name) => name === undefined || !own.includes(name));
+  return others.total > 0 ? [...lines, others] : lines;
 }
 
 /** The chart in a sentence, for those who do not see it. */
@@ -117,10 +127,9 @@ export function chartWords(lines: readonly Line[]): string {
     .join(" ");
 }
 
-function added({ series, times }: TimeSeries, isIn: (key: TimeSeries["series"][number]["key"]) => boolean): number[] {
+function added({ times }: TimeSeries, series: readonly TimeSeries["series"][number][]): number[] {
   const counts = times.map(() => 0);
-  for (const { key, requests } of series) {
-    if (!isIn(key)) continue;
+  for (const { requests } of series) {
     for (let i = 0; i < counts.length; i++) counts[i] = (counts[i] ?? 0) + (requests[i] ?? 0);
   }
   return counts;

@@ -16,7 +16,7 @@ export function Tiles({ totals, uniqueDenied, seconds }: Props) {
     <dl className={classes.tiles}>
       <Tile label="Allowed" tone="allowed" value={count(totals.allowed)} note={perSecond(totals.allowed)} />
       <Tile label="Denied" tone="denied" value={count(totals.denied)} note={perSecond(totals.denied)} />
-      <Tile label="Denied share" tone="denied" value={share(totals.deniedShare)} note="of all decisions">
+      <Tile label="Denied share" tone="denied" value={share(totals.deniedShare)} note="of all requests">
         <meter className={classes.meter} min={0} max={1} value={totals.deniedShare} aria-label="Denied share" />
       </Tile>
       <Tile label="Denied subjects" value={count(uniqueDenied)} note="different ones" />
