@@ -81,7 +81,7 @@ struct Row {
 pub struct Filter<'a> {
     /// By this rule.
     pub rule: Option<&'a str>,
-    /// Of subjects that contain this text, upper and lower case being the same.
+    /// Of subjects that contain this text, A to Z and a to z being the same.
     pub subject: Option<&'a str>,
 }
 

@@ -115,7 +115,7 @@ fn instant(text: &str, now: i64) -> Option<i64> {
     if let Some(back) = text.strip_prefix('-') {
         return now.checked_sub(seconds(back)?).filter(sane);
     }
-    text.parse::<Timestamp>().ok().map(|time| time.as_second()).filter(sane)
+    text.parse::<Timestamp>().ok().map(Timestamp::as_second).filter(sane)
 }
 
 /// A length of time in whole seconds: `90`, or `90s`, `15m`, `1h`.

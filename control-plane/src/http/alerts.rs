@@ -250,9 +250,9 @@ async fn note(
 
 async fn finish(transaction: sqlx::Transaction<'_, sqlx::Postgres>, validate_only: bool) -> Result<(), Problem> {
     if validate_only {
-        transaction.rollback().await?
+        transaction.rollback().await?;
     } else {
-        transaction.commit().await?
+        transaction.commit().await?;
     }
     Ok(())
 }

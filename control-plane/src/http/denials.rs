@@ -33,7 +33,7 @@ pub struct Wanted {
     pub to: Option<String>,
     /// Only by this rule.
     pub rule: Option<String>,
-    /// Only of subjects that contain this text; upper and lower case are the same, and no character has a special meaning.
+    /// Only of subjects that contain this text; A to Z and a to z are the same, and no character has a special meaning.
     pub subject: Option<String>,
     /// How many entries (default 50, at most 500).
     pub page_size: Option<i64>,

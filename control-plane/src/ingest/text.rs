@@ -40,7 +40,7 @@ pub(crate) fn subject(text: &str) -> Option<String> {
         return Some(text.to_owned());
     }
     let mut label = printable(text, MAX_SUBJECT - 40);
-    label.push_str("~");
+    label.push('~');
     for byte in &Sha256::digest(text.as_bytes())[..16] {
         let _ = write!(label, "{byte:02x}");
     }

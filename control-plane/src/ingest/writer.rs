@@ -142,6 +142,9 @@ async fn write_together(pool: &PgPool, batches: &[Batch]) -> sqlx::Result<Vec<St
 
 async fn transaction(pool: &PgPool, batches: &[Batch]) -> sqlx::Result<Vec<Stored>> {
     let mut transaction = pool.begin().await?;
+    // What is acknowledged must outlive a crash of the database, even where its settings trade that for speed.
+    let durable = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
+    sqlx::query(durable).execute(&mut *transaction).await?;
     let mut progress = lock_progress(&mut transaction, batches).await?;
     let fresh: Vec<bool> = batches.iter().map(|batch| take(&mut progress, &batch.id)).collect();
     let new = || batches.iter().zip(&fresh).filter(|(_, fresh)| **fresh).map(|(batch, _)| batch);

@@ -1,6 +1,7 @@
 //! An agent's name belongs to the first token that used it, until that token is deleted: one agent cannot pose as another.
 
 use sqlx::PgPool;
+use sqlx::error::DatabaseError;
 use weir_core::item::SetHash;
 
 use super::published::SetName;
@@ -44,7 +45,7 @@ pub async fn claim(pool: &PgPool, stream: &Stream, replica: Uuid) -> sqlx::Resul
         Ok(Some(_)) => {}
         Ok(None) => return Ok(Claim::Taken),
         // The token was deleted in this very moment.
-        Err(error) if error.as_database_error().is_some_and(|e| e.is_foreign_key_violation()) => return Ok(Claim::Taken),
+        Err(error) if error.as_database_error().is_some_and(DatabaseError::is_foreign_key_violation) => return Ok(Claim::Taken),
         Err(error) => return Err(error),
     }
     let names: Vec<&str> = sets.keys().map(|set| &**set).collect();

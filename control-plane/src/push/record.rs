@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use tokio::time::sleep;
+use uuid::Uuid;
 
 use super::claim::{Claim, claim};
 use super::hub::Hub;
@@ -66,7 +67,7 @@ pub async fn flush(hub: &Hub) -> sqlx::Result<()> {
     let result = write(&hub.app().pool, &dirty, &departed).await;
     match result {
         Ok(known) => {
-            let unknown = dirty.into_iter().filter(|stream| !known.contains(stream.agent.as_str()));
+            let unknown = dirty.into_iter().filter(|stream| !known.contains(&stream.id));
             settle(&hub.app().pool, unknown.collect()).await
         }
         Err(error) => {
@@ -85,17 +86,17 @@ async fn claim_again(hub: &Hub, stream: &Stream) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// Writes the streams; the names of the agents whose stream the database agrees with.
-async fn write(pool: &PgPool, open: &[Arc<Stream>], departed: &[Arc<Stream>]) -> sqlx::Result<HashSet<String>> {
+/// Writes the streams; those that the database knows as their agent's.
+async fn write(pool: &PgPool, open: &[Arc<Stream>], departed: &[Arc<Stream>]) -> sqlx::Result<HashSet<Uuid>> {
     if open.is_empty() && departed.is_empty() {
         return Ok(HashSet::new());
     }
     let agents = open.iter().map(|s| agent(s, true)).chain(departed.iter().map(|s| agent(s, false)));
     let mut transaction = pool.begin().await?;
-    let known: Vec<String> =
+    let known: Vec<Uuid> =
         sqlx::query_scalar(include_str!("sql/flush_agents.sql")).bind(Value::Array(agents.collect())).fetch_all(&mut *transaction).await?;
-    let known: HashSet<String> = known.into_iter().collect();
-    let ours = open.iter().chain(departed).filter(|stream| known.contains(stream.agent.as_str()));
+    let known: HashSet<Uuid> = known.into_iter().collect();
+    let ours = open.iter().chain(departed).filter(|stream| known.contains(&stream.id));
     let sets: Vec<Value> = ours.flat_map(|stream| sets(stream)).collect();
     sqlx::query(include_str!("sql/flush_sets.sql")).bind(Value::Array(sets)).execute(&mut *transaction).await?;
     transaction.commit().await?;

@@ -68,7 +68,7 @@ pub struct Report {
 
 impl Report {
     /// Takes in a heartbeat.
-    pub fn heartbeat(&mut self, heartbeat: v1::Heartbeat) {
+    pub fn heartbeat(&mut self, heartbeat: &v1::Heartbeat) {
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         self.warnings = lines(&heartbeat.warnings, MAX_WARNINGS);
         self.shards = heartbeat.shards.iter().take(MAX_SHARDS).map(ShardReport::read).collect();
@@ -126,7 +126,7 @@ mod tests {
     fn a_heartbeat_is_bounded_and_printable() {
         let mut report = Report::default();
         let shard = v1::ShardHealth { shard: "a\0".into(), breaker: "closed".into(), last_error: "x".repeat(9_000) };
-        report.heartbeat(v1::Heartbeat {
+        report.heartbeat(&v1::Heartbeat {
             warnings: vec!["\0 y".repeat(900); 100],
             shards: vec![shard; 1_000],
             decisions_per_second: f64::NAN,

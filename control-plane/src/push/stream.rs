@@ -150,7 +150,7 @@ impl Link {
                 Some(FromAgent::Nack(nack)) => self.refused(&nack),
                 Some(FromAgent::Heartbeat(heartbeat)) => {
                     let mut state = self.stream.state();
-                    state.report.heartbeat(heartbeat);
+                    state.report.heartbeat(&heartbeat);
                     state.dirty = true;
                 }
                 // A second Hello, or a message of a later version: neither says anything about what the agent runs.

@@ -17,9 +17,19 @@ use crate::state::App;
 /// The most tokens kept in memory. Beyond it, a new stream asks the database.
 const MAX_KNOWN: i64 = 50_000;
 
+/// A good token, and when it ends (milliseconds since the epoch).
+#[derive(Debug, Clone)]
+struct Known {
+    token: AgentToken,
+    expires: Option<i64>,
+}
+
+/// Id, name, domains, hash and end of a token.
+type Row = (Uuid, String, Option<Vec<String>>, Vec<u8>, Option<i64>);
+
 /// The tokens that were good when the database was last asked, by hash.
 #[derive(Debug, Default)]
-pub struct Tokens(RwLock<HashMap<token::Hash, AgentToken>>);
+pub struct Tokens(RwLock<HashMap<token::Hash, Known>>);
 
 impl Tokens {
     /// Checks what an agent presents. A token that was good a few seconds ago is good: streams of one that is revoked are ended by the
@@ -32,11 +42,19 @@ impl Tokens {
         let secret = presented.and_then(guard::bearer).filter(|secret| token::is_well_formed(secret));
         let Some(secret) = secret else { return Err(status(&guard::refuse(app, peer, "no agent token"))) };
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&token::hash(secret)).cloned();
-        if let Some(token) = known {
-            return Ok(token);
+        let now = i64::try_from(app.clock.wall().as_millis()).unwrap_or(i64::MAX);
+        if let Some(known) = known.filter(|known| known.expires.is_none_or(|at| at > now)) {
+            return Ok(known.token);
         }
         match authenticate(app, presented).await {
-            Ok(token) => Ok(token),
+            Ok(token) => {
+                // A new one. Should the database go away before the next look at it, it is known all the same.
+                self.0
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(token::hash(secret), Known { token: token.clone(), expires: None });
+                Ok(token)
+            }
             Err(problem) if problem.status() == http::StatusCode::UNAUTHORIZED => {
                 Err(status(&guard::refuse(app, peer, "unknown or expired agent token")))
             }
@@ -49,13 +67,13 @@ impl Tokens {
     /// # Errors
     /// The database is away: what is known stays.
     pub async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<Option<HashSet<Uuid>>> {
-        let sql = "SELECT id, name, domains, hash FROM tokens WHERE kind = 'agent' AND (expires_at IS NULL OR expires_at > now()) LIMIT $1";
-        let rows: Vec<(Uuid, String, Option<Vec<String>>, Vec<u8>)> = sqlx::query_as(sql).bind(MAX_KNOWN).fetch_all(connection).await?;
+        let sql = "SELECT id, name, domains, hash, (extract(epoch FROM expires_at) * 1000)::bigint FROM tokens WHERE kind = 'agent' AND (expires_at IS NULL OR expires_at > now()) LIMIT $1";
+        let rows: Vec<Row> = sqlx::query_as(sql).bind(MAX_KNOWN).fetch_all(connection).await?;
         let all = i64::try_from(rows.len()).is_ok_and(|known| known < MAX_KNOWN);
         let ids = rows.iter().map(|(id, ..)| *id).collect();
-        let known = rows
-            .into_iter()
-            .filter_map(|(id, name, domains, hash)| Some((token::Hash::try_from(hash).ok()?, AgentToken { id, name, domains })));
+        let known = rows.into_iter().filter_map(|(id, name, domains, hash, expires)| {
+            Some((token::Hash::try_from(hash).ok()?, Known { token: AgentToken { id, name, domains }, expires }))
+        });
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = known.collect();
         Ok(all.then_some(ids))
     }
