@@ -85,9 +85,9 @@ impl Checker {
     pub fn set_rules(&self, set: Arc<RuleSet>) -> bool {
         let Some((domain, slot)) = self.domains.get_key_value(set.domain.as_str()) else { return false };
         let rules = set.rules.iter().map(|_| RuleCounters::default()).collect();
-        let previous = slot.swap(Some(Arc::new(Compiled { set: set.clone(), domain: domain.clone(), rules })));
-        if let Some(previous) = previous {
-            self.counters.forget_removed(domain, &previous.set, &set);
+        let compiled = Arc::new(Compiled { set, domain: domain.clone(), rules });
+        if let Some(previous) = slot.swap(Some(compiled.clone())) {
+            self.counters.forget_removed(domain, &previous.set, &compiled.set);
         }
         true
     }

@@ -1,5 +1,7 @@
 //! From a request and rules to a decision, counting in this process or without any shard.
 
+#![allow(clippy::expect_used, reason = "a test stops where something goes wrong")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,7 @@ use weir_core::decision::{Cause, Decision, LimitMode, Reason};
 use weir_core::failure::FailureMode;
 use weir_core::key::HashSecret;
 use weir_core::limit::Algorithm;
+use weir_core::name::Name;
 use weir_core::request::Request;
 use weir_core::ruleset::RuleSet;
 use weir_core::subject::Subject;
@@ -107,7 +110,7 @@ async fn limits_of_all_rules_apply_and_the_strictest_is_told() {
     for n in 1..=5 {
         let decision = bed.check("a", "free", "/search", 1).await;
         assert!(decision.allowed());
-        assert_eq!((decision.revision, decision.tier.as_ref().map(|t| t.as_str()), &*decision.domain), (7, Some("free"), "default"));
+        assert_eq!((decision.revision, decision.tier.as_ref().map(Name::as_str), &*decision.domain), (7, Some("free"), "default"));
         let strictest = &decision.limits[decision.strictest.expect("one")];
         assert_eq!((strictest.rule.as_str(), strictest.remaining), ("search", 5 - n));
         // A token bucket is told as its capacity, and the time to refill it whole.
@@ -171,7 +174,7 @@ async fn a_shadow_rule_reports_and_never_refuses() {
 async fn an_unknown_tier_is_the_default_and_counted() {
     let bed = Bed::new(CountOn::Memory);
     let decision = bed.check("a", "platinum", "/", 1).await;
-    assert_eq!(decision.tier.as_ref().map(|t| t.as_str()), Some("free"));
+    assert_eq!(decision.tier.as_ref().map(Name::as_str), Some("free"));
     assert!(bed.metrics().contains("weir_unknown_tiers_total{domain=\"default\"} 1"));
 }
 

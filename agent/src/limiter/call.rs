@@ -3,40 +3,36 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use redis::ServerErrorKind;
 use redis::aio::MultiplexedConnection;
 use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::decision::Cause;
+use weir_core::key::{HashSecret, Tag, counter_key};
+use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
 
 use super::batch::Waiting;
 use super::breaker::Failure;
+use super::script;
 use super::store::{Refund, StoreError};
-use super::{script, session};
 
 /// What a call carries.
 #[derive(Debug)]
 pub(super) enum Job {
     /// Requests to decide.
-    Checks {
-        batch: Vec<Waiting>,
-        /// How often it was sent before.
-        resent: u8,
-        /// The script goes with it, in the same packet, since the server has lost it.
-        load: bool,
-    },
+    Checks(Vec<Waiting>),
     /// Units to give back.
     Refunds(Vec<Refund>),
     /// A call of the agent's own, to see whether the shard can count.
-    Probe {
-        /// The script is loaded first.
-        load: bool,
-    },
+    Probe(CounterCall),
 }
 
 /// A call about to be sent.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) job: Job,
+    /// The script goes with it, in the same packet, since the server may not have it.
+    pub(super) load: bool,
+    /// How often it was sent before.
+    pub(super) resent: u8,
     /// How often the script had been loaded when it was sent.
     pub(super) loads: u64,
     pub(super) timeout: Duration,
@@ -45,10 +41,9 @@ pub(super) struct Call {
 /// A call that is over.
 #[derive(Debug)]
 pub(super) struct Done {
-    pub(super) job: Job,
-    pub(super) loads: u64,
+    pub(super) call: Call,
     pub(super) took: Duration,
-    /// The replies to checks; empty for other jobs.
+    /// The replies to the requests; empty for refunds.
     pub(super) result: Result<Vec<Vec<CounterReply>>, Fault>,
 }
 
@@ -65,44 +60,63 @@ impl Call {
     /// Sends it over `connection`.
     pub(super) async fn send(self, mut connection: MultiplexedConnection) -> Done {
         let start = Instant::now();
-        let result = match tokio::time::timeout(self.timeout, self.job.run(&mut connection)).await {
+        // Around everything, so that it covers waiting for the connection's own queue too.
+        let result = match tokio::time::timeout(self.timeout, self.run(&mut connection)).await {
             Ok(result) => result.map_err(Fault::Store),
             Err(_) => Err(Fault::Timeout),
         };
-        Done { job: self.job, loads: self.loads, took: start.elapsed(), result }
+        Done { call: self, took: start.elapsed(), result }
+    }
+
+    async fn run(&self, connection: &mut MultiplexedConnection) -> Result<Vec<Vec<CounterReply>>, StoreError> {
+        let command = self.job.command();
+        let reply: Vec<u8> = if self.load {
+            let mut both = redis::pipe();
+            both.cmd("SCRIPT").arg("LOAD").arg(script::source()).ignore().add_command(command);
+            let (reply,) = both.query_async(connection).await?;
+            reply
+        } else {
+            command.query_async(connection).await?
+        };
+        self.job.read(&reply)
     }
 }
 
 impl Job {
-    async fn run(&self, connection: &mut MultiplexedConnection) -> Result<Vec<Vec<CounterReply>>, StoreError> {
+    /// The agent's own question: one unit of a counter that is no request's. A write, since a server that only reads cannot count; its
+    /// key is gone after some seconds.
+    pub(super) fn probe() -> Self {
+        let secret = HashSecret::built_in();
+        let key = counter_key(&secret, Tag::of_rule(&secret, "weir", "probe", &[]), "probe", &[]);
+        let bound = Bound { algorithm: Algorithm::FixedWindow, limit: MAX_UNITS, capacity: MAX_UNITS, window_us: 1_000_000 };
+        Self::Probe(CounterCall { key, bound, cost: 1, shadow: false })
+    }
+
+    fn command(&self) -> redis::Cmd {
         match self {
-            Self::Checks { batch, load, .. } => {
-                let requests: Vec<&[CounterCall]> = batch.iter().map(|waiting| waiting.calls.as_slice()).collect();
-                let command = script::encode(&requests);
-                let reply: Vec<u8> = if *load {
-                    let mut both = redis::pipe();
-                    both.cmd("SCRIPT").arg("LOAD").arg(script::source()).ignore().add_command(command);
-                    let (reply,) = both.query_async(connection).await?;
-                    reply
-                } else {
-                    command.query_async(connection).await?
-                };
-                script::decode(&requests, &reply)
-            }
-            Self::Refunds(refunds) => script::run_refunds(connection, refunds).await.map(|_| Vec::new()),
-            Self::Probe { load } => {
-                if *load {
-                    script::load(connection).await?;
-                }
-                script::run(connection, &[&[session::probe()]]).await
-            }
+            Self::Checks(batch) => script::encode(&requests(batch)),
+            Self::Refunds(refunds) => script::encode_refunds(refunds),
+            Self::Probe(call) => script::encode(&[std::slice::from_ref(call)]),
+        }
+    }
+
+    fn read(&self, reply: &[u8]) -> Result<Vec<Vec<CounterReply>>, StoreError> {
+        match self {
+            Self::Checks(batch) => script::decode(&requests(batch), reply),
+            Self::Refunds(refunds) => script::decode_refunds(refunds, reply).map(|_| Vec::new()),
+            Self::Probe(call) => script::decode(&[std::slice::from_ref(call)], reply),
         }
     }
 }
 
+fn requests(batch: &[Waiting]) -> Vec<&[CounterCall]> {
+    batch.iter().map(|waiting| waiting.calls.as_slice()).collect()
+}
+
 impl Fault {
-    pub(super) fn is_noscript(&self) -> bool {
-        matches!(self, Self::Store(StoreError::Redis(error)) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript))
+    /// The server does not have the script: it ran nothing, and the call may be sent again.
+    pub(super) fn is_unknown_script(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Redis(error)) if script::is_unknown_script(error))
     }
 
     /// What decisions made without this call give as their cause.
@@ -119,7 +133,7 @@ impl Fault {
     pub(super) fn failure(&self) -> Failure {
         match self {
             Self::Timeout | Self::Store(StoreError::Reply(_)) => Failure::Call,
-            Self::Store(StoreError::Redis(error)) if error.code() == Some("ERR") || self.is_noscript() => Failure::Call,
+            Self::Store(StoreError::Redis(error)) if matches!(error.code(), Some("ERR" | "NOSCRIPT")) => Failure::Call,
             Self::Store(StoreError::Redis(_)) => Failure::Connection,
         }
     }

@@ -7,9 +7,7 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
-use weir_core::counter::{CounterCall, CounterReply};
-use weir_core::key::{HashSecret, Tag, counter_key};
-use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
+use weir_core::counter::CounterReply;
 
 use super::batch::Waiting;
 use super::breaker::Failure;
@@ -18,6 +16,11 @@ use super::connection::Dialer;
 use super::settings::LimiterSettings;
 use super::shard::Shard;
 
+/// The least time that a call gets before it counts as failed, however little is left of its checks' budgets: that they waited long in
+/// the queue says nothing about the shard.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(5);
+/// How often a call is sent again because the server had lost the script. Twice, for a server that loses it between loading and running.
+const MAX_RESENDS: u8 = 2;
 /// How often an idle shard is asked whether it is still there, and how soon a failed call of an otherwise idle shard is followed up.
 const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a shard that left the ring, or an agent that stops, may take to answer what is on its way.
@@ -34,7 +37,7 @@ pub(super) async fn run(shard: Arc<Shard>, settings: LimiterSettings) {
             Ok(dialer) => Session { shard: &shard, dialer, settings: &settings }.keep().await,
             Err(error) => {
                 shard.failed(Failure::Connection, error.to_string());
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
     };
@@ -73,7 +76,7 @@ impl Session<'_> {
             }
         };
         self.shard.metrics.connections.inc();
-        let probe = Call { job: Job::Probe { load: true }, loads: 0, timeout: self.settings.probe_timeout };
+        let probe = Call { load: true, ..self.call(Job::probe(), 0, self.settings.probe_timeout) };
         let done = probe.send(connection.clone()).await;
         match done.result {
             Ok(_) => {
@@ -81,6 +84,7 @@ impl Session<'_> {
                 Some(connection)
             }
             Err(fault) => {
+                // Without a probe's answer the connection is of no use, whatever went wrong.
                 self.shard.metrics.failed(fault.cause());
                 self.shard.failed(Failure::Connection, fault.to_string());
                 None
@@ -112,8 +116,7 @@ impl Session<'_> {
                 () = self.shard.queue.arrival(), if calls.len() < self.settings.in_flight => {}
                 _ = health.tick() => {
                     if calls.is_empty() {
-                        let job = Job::Probe { load: false };
-                        calls.push(Call { job, loads: state.loads, timeout: self.settings.probe_timeout }.send(connection.clone()));
+                        calls.push(self.call(Job::probe(), state.loads, self.settings.probe_timeout).send(connection.clone()));
                     }
                 }
             }
@@ -129,75 +132,79 @@ impl Session<'_> {
     /// The next call, if anything waits. Refunds go one call at a time, between checks.
     fn next(&self, state: &mut Serving) -> Option<Call> {
         let refunds = if state.refunding { Vec::new() } else { self.shard.queue.take_refunds() };
-        if !refunds.is_empty() {
-            state.refunding = true;
-            return Some(Call { job: Job::Refunds(refunds), loads: state.loads, timeout: self.settings.call_timeout });
+        if refunds.is_empty() {
+            let now = Instant::now();
+            return self.checks(self.shard.queue.take(now), state.loads, now);
         }
-        let now = Instant::now();
-        self.checks(self.shard.queue.take(now), 0, false, state.loads, now)
+        state.refunding = true;
+        Some(self.call(Job::Refunds(refunds), state.loads, self.settings.call_timeout))
     }
 
-    fn checks(&self, batch: Vec<Waiting>, resent: u8, load: bool, loads: u64, now: Instant) -> Option<Call> {
+    fn call(&self, job: Job, loads: u64, timeout: Duration) -> Call {
+        Call { job, load: false, resent: 0, loads, timeout }
+    }
+
+    /// A call with these requests, unless there are none. It may take as long as somebody waits for it.
+    fn checks(&self, batch: Vec<Waiting>, loads: u64, now: Instant) -> Option<Call> {
         let deadline = batch.iter().map(|waiting| waiting.deadline).max()?;
-        let timeout = deadline.saturating_duration_since(now).min(self.settings.call_timeout);
+        let timeout = deadline.saturating_duration_since(now).max(LEAST_TIMEOUT).min(self.settings.call_timeout);
         self.shard.metrics.calls.inc();
         self.shard.metrics.checks.inc_by(batch.len() as u64);
-        Some(Call { job: Job::Checks { batch, resent, load }, loads, timeout })
+        Some(self.call(Job::Checks(batch), loads, timeout))
     }
 
     /// Hands out what came of a call; returns the call that must be sent again.
     fn finish(&self, done: Done, state: &mut Serving) -> Option<Call> {
         self.shard.metrics.seconds.observe(done.took.as_secs_f64());
-        match (done.job, done.result) {
-            (Job::Checks { batch, .. }, Ok(replies)) => {
-                self.shard.succeeded();
-                self.shard.metrics.batch.observe(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
-                self.answer(batch, replies);
-            }
-            (Job::Checks { batch, resent, .. }, Err(fault)) if fault.is_noscript() && resent < MAX_RESENDS => {
-                return self.resend(batch, resent, done.loads, state);
-            }
-            (Job::Checks { batch, .. }, Err(fault)) => {
-                let cause = fault.cause();
-                self.fault(&fault);
+        match &done.result {
+            Ok(_) => self.shard.succeeded(),
+            Err(fault) if fault.is_unknown_script() && done.call.resent < MAX_RESENDS => return self.again(done.call, state),
+            Err(fault) => self.fault(fault),
+        }
+        match (done.call.job, done.result) {
+            (Job::Checks(batch), Ok(replies)) => self.answer(batch, replies),
+            (Job::Checks(batch), Err(fault)) => {
                 for waiting in batch {
                     // Its caller may have stopped waiting.
-                    let _ = waiting.answer.send(Err(cause));
+                    let _ = waiting.answer.send(Err(fault.cause()));
                 }
             }
             (Job::Refunds(refunds), result) => {
                 state.refunding = false;
                 match result {
                     Ok(_) => {
-                        self.shard.succeeded();
                         self.shard.metrics.refunds.inc_by(refunds.len() as u64);
                     }
-                    Err(fault) => {
-                        self.shard.lost_refunds(refunds.len());
-                        self.fault(&fault);
-                    }
+                    Err(_) => self.shard.lost_refunds(refunds.len()),
                 }
             }
-            (Job::Probe { .. }, Ok(_)) => self.shard.succeeded(),
-            (Job::Probe { .. }, Err(fault)) => self.fault(&fault),
+            (Job::Probe(_), _) => {}
         }
         None
     }
 
     /// The server had lost the script and counted nothing. The first call to find out takes the script along; those sent meanwhile find
     /// it there when they come again.
-    fn resend(&self, mut batch: Vec<Waiting>, resent: u8, loads: u64, state: &mut Serving) -> Option<Call> {
-        let load = loads == state.loads;
+    fn again(&self, call: Call, state: &mut Serving) -> Option<Call> {
+        let load = call.loads == state.loads;
         if load {
             state.loads += 1;
             self.shard.metrics.reloads.inc();
         }
+        let resent = call.resent + 1;
         let now = Instant::now();
-        batch.retain(|waiting| waiting.is_wanted(now));
-        self.checks(batch, resent + 1, load, state.loads, now)
+        let call = match call.job {
+            Job::Checks(mut batch) => {
+                batch.retain(|waiting| waiting.is_wanted(now));
+                self.checks(batch, state.loads, now)?
+            }
+            job => self.call(job, state.loads, call.timeout),
+        };
+        Some(Call { load, resent, ..call })
     }
 
     fn answer(&self, batch: Vec<Waiting>, replies: Vec<Vec<CounterReply>>) {
+        self.shard.metrics.batch.observe(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
         for (waiting, replies) in batch.into_iter().zip(replies) {
             let replaced = replies.iter().filter(|reply| reply.replaced).count();
             if replaced > 0 {
@@ -214,20 +221,10 @@ impl Session<'_> {
     }
 }
 
-/// The second resend is for a server that loses the script between loading and running it.
-const MAX_RESENDS: u8 = 2;
-
+/// What a session remembers while it serves.
 struct Serving {
     /// How often the script had to be loaded again over this connection.
     loads: u64,
     /// A call with refunds is on its way.
     refunding: bool,
-}
-
-/// The probe: one unit of a counter that is no request's, which leaves a key with a TTL of some seconds.
-pub(super) fn probe() -> CounterCall {
-    let secret = HashSecret::built_in();
-    let key = counter_key(&secret, Tag::of_rule(&secret, "weir", "probe", &[]), "probe", &[]);
-    let bound = Bound { algorithm: Algorithm::FixedWindow, limit: MAX_UNITS, capacity: MAX_UNITS, window_us: 1_000_000 };
-    CounterCall { key, bound, cost: 1, shadow: false }
 }

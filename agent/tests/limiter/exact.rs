@@ -8,7 +8,7 @@ use weir_core::clock::{Clock, SystemClock};
 use weir_core::counter::CounterCall;
 use weir_core::failure::FailureMode;
 use weir_core::limit::Algorithm;
-use weir_testbed::await_until;
+use weir_testbed::{Redis, await_until};
 
 use crate::support::*;
 
@@ -177,7 +177,7 @@ async fn exact_a_dropped_check_that_was_not_sent_never_counts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn exact_a_new_ring_keeps_what_stays() {
     let servers = redises(2).await;
-    let urls: Vec<String> = servers.iter().map(|server| server.url()).collect();
+    let urls: Vec<String> = servers.iter().map(Redis::url).collect();
     let limiter = limiter(&servers).await;
     let stays = query(key_on(&limiter, "s0", "r"), 10);
     assert!(decide(&limiter, std::slice::from_ref(&stays)).await[0].reply.allowed);

@@ -1,8 +1,11 @@
 //! The limiter on real Redis servers: exact while they are there (`exact_*`), and fit for use while they are not (`fault_*`).
 
+#![allow(clippy::expect_used, reason = "a test stops where something goes wrong")]
+
 mod clocks;
 mod exact;
 mod fault;
 mod policy;
+mod reach;
 mod script;
 mod support;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_agent::limiter::{LimitAnswer, LimitQuery, Limiter, LimiterSettings};
 use weir_core::decision::Cause;
 use weir_core::failure::{Escalation, FailureMode, FailurePolicy};
+use weir_core::name::Name;
 use weir_core::span::Span;
 use weir_testbed::{Redis, await_until, free_port};
 
@@ -41,7 +42,7 @@ async fn fault_bb_12_each_mode_does_what_it_says() {
             let degraded = answer.degraded.expect("marked");
             assert_eq!(degraded.mode, mode);
             assert!(matches!(degraded.cause, Cause::BreakerOpen | Cause::Error), "{degraded:?}");
-            assert_eq!(answer.shard.as_ref().map(|shard| shard.as_str()), Some("s0"));
+            assert_eq!(answer.shard.as_ref().map(Name::as_str), Some("s0"));
         }
     }
 }

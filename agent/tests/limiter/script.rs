@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_agent::limiter::{LimitQuery, Limiter, LimiterSettings};
-use weir_testbed::await_until;
+use weir_testbed::{Redis, await_until};
 
 use crate::support::*;
 
@@ -51,7 +51,7 @@ async fn exact_bb_17_flushes_in_the_middle() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_bb_17_a_restarted_server_is_used_again() {
     let servers = redises(2).await;
-    let urls: Vec<String> = servers.iter().map(|server| server.url()).collect();
+    let urls: Vec<String> = servers.iter().map(Redis::url).collect();
     let limiter = limiter_with(LimiterSettings::default(), urls.iter().map(String::as_str)).await;
     let question = query(key_on(&limiter, "s0", "r"), 1_000);
     for _ in 0..3 {
