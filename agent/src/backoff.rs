@@ -21,7 +21,7 @@ impl Backoff {
     }
 
     /// The wait after one more failure.
-    pub fn next(&mut self) -> Duration {
+    pub fn next_wait(&mut self) -> Duration {
         let ceiling = self.base.saturating_mul(2u32.saturating_pow(self.failures)).min(self.cap);
         self.failures = self.failures.saturating_add(1);
         jittered(ceiling)
@@ -49,12 +49,12 @@ mod tests {
         let mut backoff = Backoff::new(base, cap);
         let mut longest = Duration::ZERO;
         for n in 0..200u32 {
-            let wait = backoff.next();
+            let wait = backoff.next_wait();
             assert!(wait <= cap && wait <= base * 2u32.saturating_pow(n.min(20)), "{n}: {wait:?}");
             longest = longest.max(wait);
         }
         assert!(longest > cap / 2, "{longest:?}");
         backoff.reset();
-        assert!(backoff.next() <= base);
+        assert!(backoff.next_wait() <= base);
     }
 }

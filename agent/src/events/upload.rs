@@ -25,7 +25,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// What the uploader is doing.
 enum State {
     Connecting,
-    Sending(Upload),
+    Sending(Box<Upload>),
     Waiting,
 }
 
@@ -44,20 +44,20 @@ pub async fn run(uplink: Uplink, spool: Arc<Spool>, stop: CancellationToken) {
         loop {
             state = match state {
                 State::Connecting => match connect(&uplink).await {
-                    Ok(upload) => State::Sending(upload),
+                    Ok(upload) => State::Sending(Box::new(upload)),
                     Err(status) => {
                         tracing::debug!(%status, "events: no connection");
                         State::Waiting
                     }
                 },
                 State::Sending(upload) => {
-                    if let Err(status) = send(upload, &spool, &mut backoff).await {
+                    if let Err(status) = send(*upload, &spool, &mut backoff).await {
                         tracing::debug!(%status, "events: the stream ended");
                     }
                     State::Waiting
                 }
                 State::Waiting => {
-                    tokio::time::sleep(backoff.next()).await;
+                    tokio::time::sleep(backoff.next_wait()).await;
                     State::Connecting
                 }
             };

@@ -47,7 +47,7 @@ enum State<'a> {
     /// Opening a stream.
     Connecting,
     /// A stream is open.
-    Synced(Session<'a>),
+    Synced(Box<Session<'a>>),
     /// The stream ended.
     Lost(End),
     /// Time passes before the next try.
@@ -62,7 +62,7 @@ pub async fn run(settings: SyncSettings, applier: Arc<Applier>, stop: Cancellati
         loop {
             state = match state {
                 State::Connecting => match Session::open(&settings, applier.clone()).await {
-                    Ok(session) => State::Synced(session),
+                    Ok(session) => State::Synced(Box::new(session)),
                     Err(end) => State::Lost(end),
                 },
                 State::Synced(session) => {
@@ -91,10 +91,10 @@ pub async fn run(settings: SyncSettings, applier: Arc<Applier>, stop: Cancellati
 /// Notes why the stream ended; gives the time to wait.
 fn lost(applier: &Applier, end: End, backoff: &mut Backoff) -> Duration {
     let (error, wait) = match end {
-        End::Broken(error) => (Some(error), backoff.next()),
+        End::Broken(error) => (Some(error), backoff.next_wait()),
         // Everybody who was told the same moment comes back over twice that time.
         End::Drained(after) => (None, after + jittered(after.max(FIRST_WAIT))),
-        End::Refused { reason, retry_after } => (Some(reason), retry_after.min(LONGEST_WAIT * 4) + backoff.next()),
+        End::Refused { reason, retry_after } => (Some(reason), retry_after.min(LONGEST_WAIT * 4) + backoff.next_wait()),
     };
     if let Some(error) = &error {
         tracing::warn!(error, ?wait, "no stream to the control plane");

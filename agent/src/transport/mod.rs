@@ -21,7 +21,6 @@ use crate::answer;
 pub const MAX_BODY: usize = 64 << 10;
 
 /// The table of all routes.
-#[must_use]
 pub fn router(agent: Agent) -> Router {
     Router::new()
         .route("/v1/check", post(check::check))
