@@ -1,4 +1,5 @@
 //! `/authz`: what forward-auth gateways ask, and whose word counts.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
 
 mod served;
 

@@ -1,4 +1,5 @@
 //! `POST /v1/check` and its neighbours, over real connections.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
 
 mod served;
 

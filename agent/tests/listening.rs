@@ -1,4 +1,5 @@
 //! Where an agent listens, and for whom.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
 
 mod served;
 

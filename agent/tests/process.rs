@@ -1,4 +1,5 @@
 //! `weir-agent` as a process: it starts, says what is wrong with its settings, and stops when told.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
 
 mod served;
 

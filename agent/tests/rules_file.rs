@@ -1,4 +1,5 @@
 //! An agent alone with a rules file that people edit.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
 
 mod served;
 

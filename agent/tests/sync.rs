@@ -1,4 +1,5 @@
 //! The stream of configuration: what the agent says, takes, refuses, keeps and starts from.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
 
 mod served;
 mod upstream;

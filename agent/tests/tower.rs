@@ -1,4 +1,5 @@
 //! The tower layer, around services of several kinds.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
 
 mod served;
 

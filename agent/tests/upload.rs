@@ -1,4 +1,5 @@
 //! The stream of events: what was decided reaches the control plane once each, whatever happens to the connection.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
 
 mod served;
 mod upstream;

@@ -1,4 +1,5 @@
 //! The demo gateway limits by the headers that it trusts, and by address without them.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::net::SocketAddr;
 
