@@ -85,15 +85,18 @@ function given(name: string, value: string | undefined): Record<string, string> 
   return value === undefined ? {} : { [name]: value };
 }
 
-const RECENT_DENIALS = 20;
+/** The server looks for subjects that contain a text; those of others are left out here. */
+const ASKED_DENIALS = 200;
+const SHOWN_DENIALS = 15;
 
 /** The latest refusals of one subject that were kept whole. */
 export function useDenials(domain: string, subject: string, { from, to }: Window) {
   return useQuery({
     queryKey: ["denials", domain, subject, from, to],
-    queryFn: () => {
-      const query = { domain, subject, from: iso(from), to: iso(to), page_size: RECENT_DENIALS };
-      return bodyOf(api.GET("/v1/denials", { params: { query } }));
+    queryFn: async () => {
+      const query = { domain, subject, from: iso(from), to: iso(to), page_size: ASKED_DENIALS };
+      const { items } = await bodyOf(api.GET("/v1/denials", { params: { query } }));
+      return items.filter((denial) => denial.subject === subject).slice(0, SHOWN_DENIALS);
     },
     placeholderData: keepPreviousData,
   });

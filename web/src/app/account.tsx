@@ -1,5 +1,6 @@
 /** Who is signed in, the colour scheme, and the way out. */
 import { Menu, SegmentedControl, UnstyledButton, useMantineColorScheme, VisuallyHidden } from "@mantine/core";
+import { zone } from "../format/time";
 import { useSession, useSignOut } from "../session/session";
 import { Icon, type IconName } from "../ui/icon";
 import classes from "./account.module.css";
@@ -43,6 +44,7 @@ export function Account() {
           </UnstyledButton>
         </Menu.Target>
         <Menu.Dropdown>
+          <Menu.Label>Times in {zone()}</Menu.Label>
           <Menu.Item component="a" href="/docs" target="_blank" rel="noreferrer" leftSection={<Icon name="info" />}>
             API reference
           </Menu.Item>

@@ -7,6 +7,7 @@ import {
   Outlet,
   retainSearchParams,
 } from "@tanstack/react-router";
+import { Failed } from "../ui/state";
 import { Lost } from "./lost";
 import { parseSearch, pick, stringifySearch } from "./search";
 import { Shell } from "./shell";
@@ -111,6 +112,7 @@ export const router = createRouter({
   parseSearch,
   stringifySearch,
   defaultPreload: "intent",
+  defaultErrorComponent: ({ error, reset }) => <Failed error={error} retry={reset} />,
   scrollRestoration: true,
 });
 

@@ -1,18 +1,16 @@
-import { Button, Group, Select, TextInput } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
+import { Button, Group, Select } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
 import { useAudit } from "../api/audit";
 import type { AuditEntry } from "../api/model";
 import { at, zone } from "../format/time";
 import { type Column, DataTable } from "../ui/data-table";
 import { Page, Panel } from "../ui/page";
+import { SearchInput } from "../ui/search-input";
 import { Empty, Loaded } from "../ui/state";
 import { differences } from "./diff";
 import classes from "./page.module.css";
 
 const KINDS = ["rule", "tier", "domain", "shard", "token", "alert", "agent", "session", "sign-in-link"];
-const WAIT_MILLIS = 300;
 
 export default function AuditPage() {
   // Shards, tokens and sign-ins belong to no domain, so only a domain that was asked for narrows the list.
@@ -21,13 +19,9 @@ export default function AuditPage() {
   const navigate = useNavigate();
   const audit = useAudit(domain, { kind, name });
   const all = audit.data?.pages.flatMap((page) => page.items);
-  const [typed, setTyped] = useState(name ?? "");
   const change = (part: { kind?: string | undefined; name?: string | undefined }) =>
     void navigate({ to: "/audit", search: (old) => ({ ...old, ...part }), replace: true });
-  const changeName = useDebouncedCallback(
-    (text: string) => change({ name: text === "" ? undefined : text }),
-    WAIT_MILLIS,
-  );
+  const changeName = (text: string) => change({ name: text.trim() === "" ? undefined : text.trim() });
   return (
     <Page title="Audit" lead={`Every change and who made it. Times in ${zone()}.`}>
       <Panel flush>
@@ -43,16 +37,7 @@ export default function AuditPage() {
             clearable
             clearButtonProps={{ "aria-label": "All kinds" }}
           />
-          <TextInput
-            size="xs"
-            aria-label="Name"
-            placeholder="Exact name…"
-            value={typed}
-            onChange={(event) => {
-              setTyped(event.currentTarget.value);
-              changeName(event.currentTarget.value.trim());
-            }}
-          />
+          <SearchInput size="xs" label="Name" placeholder="Exact name…" value={name ?? ""} onChange={changeName} />
         </Group>
         <Loaded query={{ ...audit, data: all }}>
           {(list) =>

@@ -21,7 +21,7 @@ export function chartOptions(width: number, lines: readonly Line[], around: Surr
   return {
     width,
     height: HEIGHT,
-    padding: [18, 8, 0, 0],
+    padding: [18, 20, 0, 0],
     legend: { show: false },
     cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 }, y: false },
     scales: { x: { time: true }, y: { range: (_, __, max) => [0, roomAbove(max)] } },

@@ -1,13 +1,13 @@
 /** Who was refused most, and what exactly was refused. */
-import { TextInput, UnstyledButton } from "@mantine/core";
+import { UnstyledButton } from "@mantine/core";
 import { useDenials } from "../api/analytics";
 import type { Denial, TopSubject } from "../api/model";
 import { count, share } from "../format/number";
 import { millisWords } from "../format/span";
 import { ago, at } from "../format/time";
 import { type Column, DataTable } from "../ui/data-table";
-import { Icon } from "../ui/icon";
 import { Tag } from "../ui/mark";
+import { SearchInput } from "../ui/search-input";
 import { Empty, Loaded } from "../ui/state";
 import classes from "./offenders.module.css";
 import type { Window } from "./range";
@@ -32,13 +32,12 @@ export function Offenders({ domain, window, subjects, needle, onNeedle, onRule, 
   return (
     <>
       <div className={classes.filter}>
-        <TextInput
+        <SearchInput
           size="xs"
-          aria-label="Filter subjects"
+          label="Filter subjects"
           placeholder="Filter by subject…"
-          leftSection={<Icon name="search" size={14} />}
           value={needle}
-          onChange={(event) => onNeedle(event.currentTarget.value)}
+          onChange={onNeedle}
         />
       </div>
       {shown.length === 0 ? (
@@ -149,7 +148,7 @@ function Denials({ domain, window, subject }: { domain: string; window: Window; 
   const denials = useDenials(domain, subject, window);
   return (
     <Loaded query={denials} rows={3}>
-      {({ items }) =>
+      {(items) =>
         items.length === 0 ? (
           <p className={classes.soft}>No single refusal of this subject was kept; only a sample is.</p>
         ) : (

@@ -121,11 +121,7 @@ function Report({ domain, report, by, filter, needle, onChange, onRange }: Repor
         </Panel>
         <Fleet domain={domain} />
       </div>
-      <Panel
-        title="Most throttled subjects"
-        flush
-        aside={report.sampled && <span className={classes.note}>Counts are estimates from a sample.</span>}
-      >
+      <Panel title="Most throttled subjects" flush aside={<span className={classes.note}>{sampled(report)}</span>}>
         <Offenders
           domain={domain}
           window={window}
@@ -138,4 +134,10 @@ function Report({ domain, report, by, filter, needle, onChange, onRange }: Repor
       </Panel>
     </>
   );
+}
+
+/** How far the counts can be trusted, said where they stand. */
+function sampled(report: TrafficReport): string {
+  const allowed = "Allowed counts from a subject’s first refusal on.";
+  return report.sampled ? `Some counts are estimates. ${allowed}` : allowed;
 }

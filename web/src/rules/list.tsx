@@ -1,4 +1,4 @@
-import { Alert, Anchor, Button, TextInput, Tooltip } from "@mantine/core";
+import { Alert, Anchor, Button, Tooltip } from "@mantine/core";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useRuleTraffic } from "../api/analytics";
 import type { Rule } from "../api/model";
@@ -10,6 +10,7 @@ import { type Column, DataTable } from "../ui/data-table";
 import { Icon } from "../ui/icon";
 import { Mark, Tag } from "../ui/mark";
 import { Page, Panel } from "../ui/page";
+import { SearchInput } from "../ui/search-input";
 import { Empty, Loaded } from "../ui/state";
 import classes from "./list.module.css";
 import { ALGORITHM_WORDS, FAILURE_WORDS, limitWords, matchWords } from "./words";
@@ -89,13 +90,7 @@ function RuleTable({ rules, warnings, traffic }: TableProps) {
   return (
     <>
       <div className={classes.filter}>
-        <TextInput
-          aria-label="Filter rules"
-          placeholder="Filter by name, path, host, tier…"
-          leftSection={<Icon name="search" size={16} />}
-          value={q}
-          onChange={(event) => filter(event.currentTarget.value)}
-        />
+        <SearchInput label="Filter rules" placeholder="Filter by name, path, host, tier…" value={q} onChange={filter} />
         <span>
           {shown.length === rules.length
             ? plural(rules.length, "rule")
