@@ -32,6 +32,7 @@ dev: setup web ## the whole product on this machine, on 127.0.0.1 (ARGS=--traffi
 web: web/dist/index.html ## the dashboard's files, which the control plane embeds
 web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	cd web && npm run --silent build
+	touch control-plane/build.rs # which embeds it
 	@touch $@
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	cd web && npm ci --no-audit --no-fund

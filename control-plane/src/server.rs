@@ -119,7 +119,8 @@ impl ControlPlane {
             pager,
             registry,
             metrics,
-            attempts: Attempts::default(),
+            sign_ins: Attempts::default(),
+            wrong_tokens: Attempts::default(),
         });
         match acceptor {
             Some(acceptor) => serve_http(&app, TlsListener::new(http_listener, http, acceptor, app.stop.clone())),

@@ -37,8 +37,10 @@ pub struct Parts {
     pub registry: Registry,
     /// The HTTP server's own metrics.
     pub metrics: Metrics,
-    /// Failed log-ins.
-    pub attempts: Attempts,
+    /// Sign-ins that failed of late.
+    pub sign_ins: Attempts,
+    /// Requests with a wrong token of late. Counted apart: a program with an old token must not keep people from signing in.
+    pub wrong_tokens: Attempts,
 }
 
 impl App {

@@ -12,6 +12,7 @@ mod admin {
     mod guard;
     mod openapi;
     mod paging;
+    mod process;
     mod publish;
     mod races;
     mod session;

@@ -8,6 +8,7 @@ use axum::response::Response;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method};
 
+use super::attempts::Attempts;
 use super::{Principal, csrf, session, token};
 use crate::db;
 use crate::http::problem::Problem;
@@ -38,7 +39,7 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
 pub async fn identify(app: &App, method: &Method, headers: &HeaderMap, address: IpAddr) -> Result<Principal, Problem> {
     match headers.get(AUTHORIZATION) {
         Some(value) => by_token(app, value.to_str().unwrap_or_default(), address).await,
-        None => by_session(app, method, headers, address).await,
+        None => by_session(app, method, headers).await,
     }
 }
 
@@ -81,34 +82,35 @@ async fn by_token(app: &App, authorization: &str, address: IpAddr) -> Result<Pri
         Some(secret) => db::token::find(&mut *app.pool.acquire().await?, secret).await?,
         None => None,
     };
-    let Some(token) = found else { return Err(refuse(app, address, "unknown or expired token")) };
+    let Some(token) = found else { return Err(refuse(app, &app.wrong_tokens, address, "unknown or expired token")) };
     token.into_principal().ok_or_else(|| Problem::forbidden("this is an agent's token; the API needs a token of the kind \"api\""))
 }
 
-async fn by_session(app: &App, method: &Method, headers: &HeaderMap, address: IpAddr) -> Result<Principal, Problem> {
+async fn by_session(app: &App, method: &Method, headers: &HeaderMap) -> Result<Principal, Problem> {
     let cookie = session::cookie(headers).ok_or_else(Problem::unauthorized)?;
     if !method.is_safe() {
         csrf::check(headers, &app.public_url)?;
     }
     let found = db::session::find(&mut *app.pool.acquire().await?, &token::hash(&cookie)).await?;
-    found.ok_or_else(|| refuse(app, address, "unknown or expired session"))
+    // Not counted as a failed log-in: a page left open goes on asking after its session has ended.
+    found.ok_or_else(Problem::unauthorized)
 }
 
 /// That `address` has not failed too often of late.
 ///
 /// # Errors
 /// 429.
-pub fn too_many(app: &App, address: IpAddr) -> Result<(), Problem> {
-    app.attempts.wait(address, app.clock.now()).map_or(Ok(()), |wait| Err(Problem::too_many_attempts(wait)))
+pub fn too_many(app: &App, attempts: &Attempts, address: IpAddr) -> Result<(), Problem> {
+    attempts.wait(address, app.clock.now()).map_or(Ok(()), |wait| Err(Problem::too_many_attempts(wait)))
 }
 
 /// Notes and logs a failed log-in; 401, or 429 after too many.
 #[must_use]
-pub fn refuse(app: &App, address: IpAddr, why: &str) -> Problem {
-    if let Err(problem) = too_many(app, address) {
+pub fn refuse(app: &App, attempts: &Attempts, address: IpAddr, why: &str) -> Problem {
+    if let Err(problem) = too_many(app, attempts, address) {
         return problem;
     }
-    app.attempts.failed(address, app.clock.now());
+    attempts.failed(address, app.clock.now());
     tracing::warn!(%address, why, "log-in refused");
     Problem::unauthorized()
 }

@@ -1,6 +1,6 @@
 //! The table of all routes.
 
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -82,7 +82,7 @@ pub fn router(app: App) -> Router {
         .layer(from_fn_with_state(app.clone(), guard))
         .layer(from_fn_with_state(app.clone(), metrics::count))
         .layer(CatchPanicLayer::custom(|_| panicked()))
-        .layer(from_fn(headers::secure))
+        .layer(from_fn_with_state(app.clone(), headers::secure))
         .with_state(app)
 }
 

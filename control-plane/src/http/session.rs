@@ -79,7 +79,7 @@ pub async fn sign_in(
 ) -> Result<Response, Problem> {
     csrf::check_if_told(&headers, &app.public_url)?;
     let address = peer.ip().to_canonical();
-    too_many(&app, address)?;
+    too_many(&app, &app.sign_ins, address)?;
     let given = credentials(&body)?;
     let who = prove(&app, &given, address).await?;
     let secret = text::random_text();
@@ -167,7 +167,7 @@ async fn prove(app: &App, given: &Given, address: IpAddr) -> Result<Principal, P
         Given::Token(token) if !text::is_well_formed(token.trim()) => None,
         Given::Token(token) => token::find(&mut connection, token.trim()).await?.and_then(token::Token::into_principal),
     };
-    found.ok_or_else(|| guard::refuse(app, address, "sign-in with an unknown, used or expired code or token"))
+    found.ok_or_else(|| guard::refuse(app, &app.sign_ins, address, "sign-in with an unknown, used or expired code or token"))
 }
 
 fn with_cookie(app: &App, secret: Option<&str>, mut response: Response) -> Response {

@@ -40,7 +40,7 @@ impl Tokens {
     pub async fn check(&self, app: &App, metadata: &MetadataMap, peer: IpAddr) -> Result<AgentToken, Status> {
         let presented = metadata.get("authorization").and_then(|value| value.to_str().ok());
         let secret = presented.and_then(guard::bearer).filter(|secret| token::is_well_formed(secret));
-        let Some(secret) = secret else { return Err(status(&guard::refuse(app, peer, "no agent token"))) };
+        let Some(secret) = secret else { return Err(status(&guard::refuse(app, &app.wrong_tokens, peer, "no agent token"))) };
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&token::hash(secret)).cloned();
         let now = i64::try_from(app.clock.wall().as_millis()).unwrap_or(i64::MAX);
         if let Some(known) = known.filter(|known| known.expires.is_none_or(|at| at > now)) {
@@ -56,7 +56,7 @@ impl Tokens {
                 Ok(token)
             }
             Err(problem) if problem.status() == http::StatusCode::UNAUTHORIZED => {
-                Err(status(&guard::refuse(app, peer, "unknown or expired agent token")))
+                Err(status(&guard::refuse(app, &app.wrong_tokens, peer, "unknown or expired agent token")))
             }
             Err(problem) => Err(status(&problem)),
         }

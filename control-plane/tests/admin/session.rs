@@ -77,6 +77,13 @@ async fn failed_sign_ins_are_limited_and_good_tokens_are_not() {
     let limited = bed.anybody().post("/v1/session", &json!({ "code": "guess" })).await;
     assert!(limited.header("retry-after").parse::<u32>().unwrap() > 0);
     limited.problem(429, "too-many-attempts");
+    // Sign-in is closed for a while even to the right code; programs with a good token never notice.
+    let right = bed.plane.sign_in_link().await.unwrap().split_once('=').unwrap().1.to_owned();
+    bed.anybody().post("/v1/session", &json!({ "code": right })).await.problem(429, "too-many-attempts");
+    for _ in 0..PER_ADDRESS {
+        bed.anybody().with_token("weir_wrong").get("/v1/rules").await.problem(401, "unauthorized");
+        bed.anybody().with("cookie", "weir_session=old").get("/v1/rules").await.problem(401, "unauthorized");
+    }
     bed.anybody().with_token("weir_wrong").get("/v1/rules").await.problem(429, "too-many-attempts");
     bed.anybody().with_token(&good).get("/v1/rules").await.expect(200);
 }

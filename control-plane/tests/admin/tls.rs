@@ -39,6 +39,7 @@ async fn the_dashboard_and_the_agents_listener_speak_tls() {
     let _silent = tokio::net::TcpStream::connect(plane.http_addr()).await.unwrap();
     let answer = client.get(format!("https://localhost:{port}/livez").parse().unwrap()).await.unwrap();
     assert_eq!(answer.status(), 200);
+    assert!(answer.headers().contains_key("strict-transport-security"));
 
     let ca = tonic::transport::Certificate::from_pem(std::fs::read(file("certificate.pem")).unwrap());
     let tls = tonic::transport::ClientTlsConfig::new().ca_certificate(ca).domain_name("localhost");
