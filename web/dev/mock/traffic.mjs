@@ -31,7 +31,7 @@ function ratesAt(second, scenario) {
 }
 
 export function timeseries(world, query) {
-  const step = Number(query.get("step") ?? 10);
+  const step = stepOf(query.get("step") ?? "10");
   const from = Math.floor(Date.parse(query.get("from")) / 1000 / step) * step;
   const to = Math.floor(Date.parse(query.get("to")) / 1000);
   const times = [];
@@ -55,6 +55,11 @@ function addPart(series, [rule, tier, weight], times, step, to, groupBy, scenari
       counts.units[i] += n;
     });
   }
+}
+
+function stepOf(text) {
+  const [, number, unit] = /^(\d+)([smhd]?)$/.exec(text) ?? [null, "10", "s"];
+  return Number(number) * { "": 1, s: 1, m: 60, h: 3_600, d: 86_400 }[unit];
 }
 
 function matches(query, name, value) {

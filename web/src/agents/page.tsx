@@ -1,4 +1,4 @@
-import { Alert, Button } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useState } from "react";
 import { useAgents, useForgetAgent } from "../api/agents";
 import type { Agent, AgentSet } from "../api/model";
@@ -9,8 +9,8 @@ import { ConfirmDelete } from "../ui/confirm-delete";
 import { Command } from "../ui/copy";
 import { type Column, DataTable } from "../ui/data-table";
 import { Freshness } from "../ui/freshness";
-import { Icon } from "../ui/icon";
 import { Mark } from "../ui/mark";
+import { Notice } from "../ui/notice";
 import { Page, Panel } from "../ui/page";
 import { Empty, Loaded } from "../ui/state";
 import { breakerTone, STATE_WORDS } from "./convergence";
@@ -64,13 +64,9 @@ function Refusals({ agents }: { agents: readonly Agent[] }) {
   const refused = agents.filter((agent) => agent.connected && sets(agent).some((set) => set.state === "refused"));
   if (refused.length === 0) return null;
   return (
-    <Alert
-      color="red"
-      icon={<Icon name="warning" />}
-      title={`${plural(refused.length, "agent")} refused the newest revision`}
-    >
+    <Notice tone="bad" title={`${plural(refused.length, "agent")} refused the newest revision`}>
       They go on with the last good one. Open a row to read why.
-    </Alert>
+    </Notice>
   );
 }
 

@@ -48,8 +48,14 @@ export const theme = createTheme({
   },
   components: {
     Tooltip: { defaultProps: { withArrow: true, openDelay: 250, multiline: true, maw: 360 } },
-    Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.45, blur: 2 } } },
-    Alert: { defaultProps: { styles: { title: { color: "var(--ink)" } } } },
+    Modal: {
+      defaultProps: {
+        centered: true,
+        styles: { title: { fontWeight: 620 } },
+        overlayProps: { backgroundOpacity: 0.45, blur: 2 },
+      },
+    },
+    Notification: { defaultProps: { styles: { description: { color: "var(--ink-soft)" } } } },
     Select: { defaultProps: { allowDeselect: false } },
   },
 });

@@ -1,12 +1,11 @@
 /** The first page: what passes, what is refused, who is refused, and whether everything runs. */
-import { Alert } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { type Filter, type Grouping, type TrafficReport, useTraffic } from "../api/analytics";
 import { useDomain } from "../app/domain";
 import { zone } from "../format/time";
 import { Freshness } from "../ui/freshness";
-import { Icon } from "../ui/icon";
+import { Notice } from "../ui/notice";
 import { Page, Panel } from "../ui/page";
 import { Loaded } from "../ui/state";
 import { Changes } from "./changes";
@@ -48,9 +47,9 @@ export default function OverviewPage() {
       }
     >
       {problem && (
-        <Alert color="yellow" icon={<Icon name="warning" />} title="This range cannot be shown" role="alert">
+        <Notice tone="warn" title="This range cannot be shown" urgent>
           {problem} Showing the last 15 minutes.
-        </Alert>
+        </Notice>
       )}
       <Loaded query={traffic} rows={8}>
         {(report) => (

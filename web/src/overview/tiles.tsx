@@ -19,7 +19,7 @@ export function Tiles({ totals, uniqueDenied, seconds }: Props) {
       <Tile label="Denied share" tone="denied" value={share(totals.deniedShare)} note="of all requests">
         <meter className={classes.meter} min={0} max={1} value={totals.deniedShare} aria-label="Denied share" />
       </Tile>
-      <Tile label="Denied subjects" value={count(uniqueDenied)} note="at least; the heaviest are kept" />
+      <Tile label="Denied subjects" value={count(uniqueDenied)} note="at least so many" />
       <Tile label="Shadow-denied" tone="shadow" value={count(totals.shadow)} note="only reported" />
       <Tile
         label="Degraded"

@@ -1,4 +1,4 @@
-import { Alert, Anchor, Button, Tooltip } from "@mantine/core";
+import { Anchor, Button, Tooltip } from "@mantine/core";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useRuleTraffic } from "../api/analytics";
 import type { Rule } from "../api/model";
@@ -9,6 +9,7 @@ import { useMay } from "../session/session";
 import { type Column, DataTable } from "../ui/data-table";
 import { Icon } from "../ui/icon";
 import { Mark, Tag } from "../ui/mark";
+import { Notice } from "../ui/notice";
 import { Page, Panel } from "../ui/page";
 import { SearchInput } from "../ui/search-input";
 import { Empty, Loaded } from "../ui/state";
@@ -68,9 +69,9 @@ function DomainMode({ domain }: { domain: string }) {
       ? "No rule of this domain is looked at."
       : "No rule of this domain refuses anything; they only report.";
   return (
-    <Alert color="yellow" icon={<Icon name="warning" />} title={`The domain ${domain} is in mode ${mode}`}>
+    <Notice tone="warn" title={`The domain ${domain} is in mode ${mode}`}>
       {words}
-    </Alert>
+    </Notice>
   );
 }
 

@@ -1,6 +1,5 @@
-import { Alert } from "@mantine/core";
 import type { Rule } from "../api/model";
-import { Icon } from "../ui/icon";
+import { Notice } from "../ui/notice";
 import { Panel } from "../ui/page";
 import classes from "./editor.module.css";
 import { ruleWords } from "./words";
@@ -17,11 +16,11 @@ export function Preview({ rule, warnings }: { rule: Rule; warnings: readonly str
         </div>
       </Panel>
       {warnings.length > 0 && (
-        <Alert color="yellow" icon={<Icon name="warning" />} title="Probably not meant">
+        <Notice tone="warn" title="Probably not meant">
           {warnings.map((warning) => (
             <p key={warning}>{warning}</p>
           ))}
-        </Alert>
+        </Notice>
       )}
       <details className={classes.document}>
         <summary>Document</summary>

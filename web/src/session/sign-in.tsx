@@ -1,9 +1,10 @@
 /** The way in: the code of a sign-in link is used at once; otherwise an API token can be pasted. */
-import { Alert, Button, PasswordInput, Text, Title } from "@mantine/core";
+
+import { Button, PasswordInput, Text, Title } from "@mantine/core";
 import { useRouter } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { asApiError } from "../api/problem";
-import { Icon } from "../ui/icon";
+import { Notice } from "../ui/notice";
 import { Wordmark } from "../ui/wordmark";
 import { safeNext, takeCode } from "./code";
 import { useSession, useSignIn } from "./session";
@@ -83,8 +84,8 @@ function Refused({ error, byLink }: { error: Error; byLink: boolean }) {
     ? "A sign-in link works once and for a short time. Ask for a new one, or use a token."
     : "Check that it is complete and has not expired or been revoked.";
   return (
-    <Alert color="red" icon={<Icon name="warning" />} title={heading} role="alert">
+    <Notice tone="bad" title={heading} urgent>
       {refused ? words : message}
-    </Alert>
+    </Notice>
   );
 }

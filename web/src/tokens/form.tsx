@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Modal, MultiSelect, Select, Stack, TextInput } from "@mantine/core";
+import { Button, Group, Modal, MultiSelect, Select, Stack, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { type FormEvent, useState } from "react";
 import type { NewToken, Role, Token } from "../api/model";
@@ -7,7 +7,7 @@ import { asApiError } from "../api/problem";
 import { useCreateToken } from "../api/tokens";
 import { useDomains } from "../app/domain";
 import { Command } from "../ui/copy";
-import { Icon } from "../ui/icon";
+import { Notice } from "../ui/notice";
 import { Refusal } from "../ui/save";
 
 interface Values {
@@ -57,9 +57,9 @@ export function TokenForm({ onClose }: { onClose: () => void }) {
 function Secret({ token, onClose }: { token: Token; onClose: () => void }) {
   return (
     <Stack>
-      <Alert color="yellow" icon={<Icon name="warning" />}>
+      <Notice tone="warn">
         This is the only time that the secret of <bdi>{token.name}</bdi> is shown.
-      </Alert>
+      </Notice>
       <Command text={token.secret ?? ""} />
       <Group justify="flex-end">
         <Button onClick={onClose}>I have it</Button>

@@ -1,9 +1,11 @@
 /** What is said about a write: where it stands, why it was refused, and how far it has come. */
-import { Alert, Button, Group } from "@mantine/core";
+
+import { Button, Group } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import type { Mistake } from "../api/model";
 import { asApiError } from "../api/problem";
 import { Icon } from "./icon";
+import { Notice } from "./notice";
 import { Rollout } from "./rollout";
 
 /** Tells that `what` was stored, and follows its revision to the agents. */
@@ -36,26 +38,21 @@ export function Refusal({ error, mistakes = [], marked = 0, onReload, onOverwrit
   const problem = asApiError(error);
   if (problem.conflict) return <Conflict onReload={onReload} onOverwrite={onOverwrite} />;
   return (
-    <Alert
-      color="red"
-      icon={<Icon name="warning" />}
-      title={marked > 0 ? "Some fields need another look" : problem.title}
-      role="alert"
-    >
-      {marked === 0 && mistakes.length === 0 && problem.detail}
+    <Notice tone="bad" title={marked > 0 ? "Some fields need another look" : problem.title} urgent>
+      {marked === 0 && mistakes.length === 0 && problem.detail !== problem.title && <div>{problem.detail}</div>}
       {mistakes.map(({ pointer, detail }) => (
         <div key={pointer + detail}>
           {pointer && <code>{pointer}</code>} {detail}
         </div>
       ))}
       {problem.usedBy.length > 0 && <UsedBy names={problem.usedBy} />}
-    </Alert>
+    </Notice>
   );
 }
 
 function UsedBy({ names }: { names: readonly string[] }) {
   return (
-    <>
+    <div>
       Still used by{" "}
       {names.map((name, i) => (
         <span key={name}>
@@ -66,13 +63,13 @@ function UsedBy({ names }: { names: readonly string[] }) {
         </span>
       ))}
       .
-    </>
+    </div>
   );
 }
 
 function Conflict({ onReload, onOverwrite }: Pick<RefusalProps, "onReload" | "onOverwrite">) {
   return (
-    <Alert color="yellow" icon={<Icon name="warning" />} title="Someone else changed this meanwhile" role="alert">
+    <Notice tone="warn" title="Someone else changed this meanwhile" urgent>
       <p>Nothing was stored. You can load what is there now and lose your edits, or store yours in its place.</p>
       <Group gap="xs" mt="xs">
         {onReload && (
@@ -86,6 +83,6 @@ function Conflict({ onReload, onOverwrite }: Pick<RefusalProps, "onReload" | "on
           </Button>
         )}
       </Group>
-    </Alert>
+    </Notice>
   );
 }
