@@ -2438,7 +2438,7 @@ export interface operations {
                 to?: string;
                 /** @description Only by this rule. */
                 rule?: string;
-                /** @description Only of subjects that contain this text; upper and lower case are the same, and no character has a special meaning. */
+                /** @description Only of subjects that contain this text; A to Z and a to z are the same, and no character has a special meaning. */
                 subject?: string;
                 /** @description How many entries (default 50, at most 500). */
                 page_size?: number;
