@@ -132,7 +132,7 @@ pub enum Counters {
 }
 
 /// Where the process listens. TCP beyond loopback needs a token.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ListenSettings {
     /// `WEIR_AGENT_LISTEN`, `--listen`; default of the binary `127.0.0.1:7080`; `off`: no TCP.
     pub tcp: Option<SocketAddr>,
@@ -140,8 +140,14 @@ pub struct ListenSettings {
     pub unix: Option<PathBuf>,
     /// What TCP callers must send as `Authorization: Bearer`. `WEIR_AGENT_LISTEN_TOKEN_FILE` (or `WEIR_AGENT_LISTEN_TOKEN`).
     pub token: Option<SecretString>,
-    /// Time for requests in flight and events on shutdown. `WEIR_AGENT_GRACE`, 0 s to 10 m; default 5 s when loaded.
+    /// Time for requests in flight and events on shutdown. `WEIR_AGENT_GRACE`, 0 s to 10 m; default 5 s.
     pub grace: Duration,
+}
+
+impl Default for ListenSettings {
+    fn default() -> Self {
+        Self { tcp: None, unix: None, token: None, grace: Duration::from_secs(5) }
+    }
 }
 
 /// Whose word `/authz` takes for what. Without any of these it knows only what the connection itself shows.

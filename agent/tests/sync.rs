@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use served::{Served, until};
-use upstream::{Upstream, rules};
+use upstream::{Upstream, rules, tls_path};
 use weir_agent::rules::store::Origin;
 use weir_agent::settings::{Counters, RulesFrom};
 use weir_agent::{Agent, AgentStatus, StartError};
@@ -272,4 +272,33 @@ async fn plain_text_beyond_loopback_needs_to_be_allowed() {
         let agent = Agent::start(with_url(url, allow)).await.unwrap();
         agent.shutdown_within(Duration::ZERO).await;
     }
+}
+
+#[tokio::test]
+async fn tls_is_believed_only_with_a_known_authority() {
+    let mut upstream = Upstream::start_tls().await;
+    let with_authorities = |path: Option<std::path::PathBuf>| {
+        let mut settings = upstream.settings(None);
+        if let RulesFrom::ControlPlane(control_plane) = &mut settings.rules {
+            control_plane.url = format!("https://localhost:{}", upstream.address.port());
+            control_plane.ca_file = path;
+        }
+        settings
+    };
+    let (trusting, missing) = (with_authorities(Some(tls_path("certificate.pem"))), with_authorities(Some("/no/such/file".into())));
+    // Another authority than the one that signed.
+    let folder = tempfile::tempdir().unwrap();
+    let stranger = folder.path().join("stranger.pem");
+    std::fs::write(&stranger, "").unwrap();
+    let doubting = with_authorities(Some(stranger));
+    assert!(matches!(Agent::start(missing).await, Err(StartError::Uplink(_))));
+    let agent = Agent::start(doubting).await.unwrap();
+    let status = until_status(&agent, "the certificate is refused", |status| status.last_error.is_some()).await;
+    assert!(!status.connected && !status.ready, "{status:?}");
+    agent.shutdown_within(Duration::ZERO).await;
+    let agent = Agent::start(trusting).await.unwrap();
+    let mut sync = upstream.sync().await;
+    sync.give_rules(1, &rules(5)).await;
+    assert!(agent.status().ready);
+    agent.shutdown().await;
 }

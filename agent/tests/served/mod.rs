@@ -27,7 +27,7 @@ pub(crate) fn settings(rules: &str) -> AgentSettings {
     let config = DomainConfig::from_yaml(rules).unwrap();
     let mut settings = AgentSettings::new("test".parse().unwrap(), RulesFrom::Given(vec![config]));
     settings.budget = Duration::from_secs(5);
-    settings.listen = ListenSettings { tcp: Some(([127, 0, 0, 1], 0).into()), grace: Duration::from_secs(5), ..ListenSettings::default() };
+    settings.listen = ListenSettings { tcp: Some(([127, 0, 0, 1], 0).into()), ..ListenSettings::default() };
     settings
 }
 

@@ -3,6 +3,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -12,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tokio_util::sync::CancellationToken;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 use weir_agent::settings::{AgentSettings, ControlPlaneSettings, RulesFrom};
 use weir_core::config::DomainConfig;
@@ -79,22 +81,32 @@ impl EventIngest for Port {
 
 impl Upstream {
     pub(crate) async fn start() -> Self {
-        Self::listen(TcpListener::bind("127.0.0.1:0").await.unwrap())
+        Self::listen(TcpListener::bind("127.0.0.1:0").await.unwrap(), Server::builder())
+    }
+
+    /// Speaks TLS, with the certificate of the control plane's own tests.
+    pub(crate) async fn start_tls() -> Self {
+        let identity = Identity::from_pem(tls_file("certificate.pem"), tls_file("key.pem"));
+        let server = Server::builder().tls_config(ServerTlsConfig::new().identity(identity)).unwrap();
+        Self::listen(TcpListener::bind("127.0.0.1:0").await.unwrap(), server)
     }
 
     /// Starts again at an address that was used before.
     pub(crate) async fn start_at(address: SocketAddr) -> Self {
-        Self::listen(crate::served::until("the port is free again", async || TcpListener::bind(address).await.ok()).await)
+        Self::listen(
+            crate::served::until("the port is free again", async || TcpListener::bind(address).await.ok()).await,
+            Server::builder(),
+        )
     }
 
-    fn listen(listener: TcpListener) -> Self {
+    fn listen(listener: TcpListener, mut server: Server) -> Self {
         let address = listener.local_addr().unwrap();
         let (sync_sender, syncs) = mpsc::channel(16);
         let (upload_sender, uploads) = mpsc::channel(16);
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let port = std::sync::Arc::new(Port { syncs: sync_sender, uploads: upload_sender });
-        let server = tonic::transport::Server::builder()
+        let server = server
             .add_service(ConfigSyncServer::from_arc(port.clone()))
             .add_service(EventIngestServer::from_arc(port))
             .serve_with_incoming(TcpListenerStream::new(listener));
@@ -103,14 +115,13 @@ impl Upstream {
     }
 
     /// Settings of an agent that belongs to this control plane.
-    pub(crate) fn settings(&self, state: Option<&std::path::Path>) -> AgentSettings {
+    pub(crate) fn settings(&self, state: Option<&Path>) -> AgentSettings {
         let mut control_plane = ControlPlaneSettings::new(format!("http://{}", self.address), "weir_test".into());
         control_plane.silence = Duration::from_secs(10);
         let mut settings = AgentSettings::new("a1".parse().unwrap(), RulesFrom::ControlPlane(control_plane));
         settings.state_dir = state.map(Into::into);
         settings.budget = Duration::from_secs(5);
         settings.listen.tcp = Some(([127, 0, 0, 1], 0).into());
-        settings.listen.grace = Duration::from_secs(5);
         settings
     }
 
@@ -207,6 +218,15 @@ impl Upload {
     pub(crate) async fn acknowledge(&self, sequence: u64) {
         self.outbound.send(Ok(v1::BatchAck { sequence, stored: true, reason: String::new() })).await.unwrap();
     }
+}
+
+/// Where the certificate for `localhost` is that tests use.
+pub(crate) fn tls_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../control-plane/tests/admin/tls").join(name)
+}
+
+fn tls_file(name: &str) -> Vec<u8> {
+    std::fs::read(tls_path(name)).unwrap()
 }
 
 fn packed(items: &[Item]) -> Vec<u8> {
