@@ -166,6 +166,14 @@ impl Agent {
     }
 }
 
+impl Drop for Parts {
+    /// An agent that is dropped without a shutdown loses its last events, but leaves nothing running.
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.stop_upload.cancel();
+    }
+}
+
 impl std::fmt::Debug for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Agent").field("name", &self.0.settings.name).field("domains", &self.0.domains).finish_non_exhaustive()

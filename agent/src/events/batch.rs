@@ -12,21 +12,29 @@ use weir_proto::v1;
 use super::ledger::{Cell, Drained, Tally};
 use super::subjects::SubjectTally;
 
+/// The most rows of each kind in one batch: with the longest texts it stays below the 4 MiB that gRPC servers read by default.
+const MAX_ROWS: usize = 500;
 /// The longest text of a sampled denial, in bytes.
 const MAX_TEXT: usize = 256;
+/// The hex digits that tell long subjects apart.
+const HASH: usize = 16;
 
-/// The batch of `second`, with subjects counted from `start` to `end`; `None` if there is nothing to say.
-pub(super) fn build(drained: Drained, second: i64, start: i64, end: i64) -> Option<v1::EventBatch> {
-    if drained.cells.is_empty() && drained.denials.is_empty() && drained.subjects.is_empty() {
-        return None;
-    }
+/// The batches of `second`, with subjects counted from `start` to `end`; none if there is nothing to say.
+pub(super) fn build(drained: Drained, second: i64, start: i64, end: i64) -> Vec<v1::EventBatch> {
     let seconds = u32::try_from((end - start).max(1)).unwrap_or(u32::MAX);
-    Some(v1::EventBatch {
-        aggregates: drained.cells.into_iter().map(|(cell, tally)| aggregate(&cell, tally, second)).collect(),
-        denials: drained.denials,
-        subjects: merge(drained.subjects).into_iter().map(|s| subject_count(s, start, seconds)).collect(),
-        ..v1::EventBatch::default()
-    })
+    let mut aggregates = drained.cells.into_iter().map(|(cell, tally)| aggregate(&cell, tally, second)).peekable();
+    let mut denials = drained.denials.into_iter().peekable();
+    let mut subjects = merge(drained.subjects).into_iter().map(|s| subject_count(s, start, seconds)).peekable();
+    let mut batches = Vec::new();
+    while aggregates.peek().is_some() || denials.peek().is_some() || subjects.peek().is_some() {
+        batches.push(v1::EventBatch {
+            aggregates: aggregates.by_ref().take(MAX_ROWS).collect(),
+            denials: denials.by_ref().take(MAX_ROWS).collect(),
+            subjects: subjects.by_ref().take(MAX_ROWS).collect(),
+            ..v1::EventBatch::default()
+        });
+    }
+    batches
 }
 
 /// One tally per subject and rule: the same subject may have been seen by several threads.
@@ -92,7 +100,7 @@ pub(super) fn denial(
         domain: decision.domain.to_string(),
         rule: text(limit.map(|l| &l.rule)),
         tier: text(decision.tier.as_ref()),
-        subject: printable(&subject.display()),
+        subject: named(subject),
         outcome: on_wire(outcome).into(),
         reason: limit.map_or(decision.reason, |l| l.reason).as_str().to_owned(),
         method: printable(cut(request.method.unwrap_or_default())),
@@ -109,8 +117,18 @@ pub(super) fn denial(
     }
 }
 
+/// A subject as people read it. A very long one is cut, with a hash of the whole behind it: two that begin alike stay two.
+pub(super) fn named(subject: &Subject<'_>) -> String {
+    let text = printable(&subject.display());
+    if text.len() <= MAX_TEXT {
+        return text;
+    }
+    let hash = blake3::hash(text.as_bytes()).to_hex();
+    format!("{}…{}", &text[..text.floor_char_boundary(MAX_TEXT - HASH - '…'.len_utf8())], &hash[..HASH])
+}
+
 /// `text` with control characters spelled out, so that it is safe in a log line, a terminal and a table.
-pub(super) fn printable(text: &str) -> String {
+fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }

@@ -91,10 +91,9 @@ impl Recorder {
         if close_subjects {
             *since = Some(now);
         }
-        let lost = drained.lost;
-        match batch::build(drained, now - 1, start, now) {
-            Some(batch) => spool.push(batch, lost),
-            None => spool.lost(lost),
+        spool.lost(drained.lost);
+        for batch in batch::build(drained, now - 1, start, now) {
+            spool.push(batch);
         }
     }
 }

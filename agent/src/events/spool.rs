@@ -45,16 +45,15 @@ impl Spool {
         Self { agent: agent.into(), boot: boot.into(), limit, waiting: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Adds a batch, which gets the next sequence number; `lost` requests were already lost before they came into it.
-    pub fn push(&self, mut batch: v1::EventBatch, lost: u64) {
+    /// Adds a batch, which gets the next sequence number and tells of what was lost since the one before it.
+    pub fn push(&self, mut batch: v1::EventBatch) {
         {
             let mut waiting = self.waiting.lock();
-            waiting.dropped += lost;
             waiting.last_sequence += 1;
             batch.agent.clone_from(&self.agent);
             batch.boot.clone_from(&self.boot);
             batch.sequence = waiting.last_sequence;
-            batch.dropped = lost + std::mem::take(&mut waiting.unreported);
+            batch.dropped = std::mem::take(&mut waiting.unreported);
             let bytes = size(&batch);
             waiting.bytes += bytes;
             waiting.batches.push_back(Entry { batch, bytes });

@@ -83,7 +83,7 @@ impl DeniedSubjects {
                 // At most three quarters of SKETCH_SIZE stay: the sketch holds no more.
                 self.names.retain(|key, _| sketch.lower_bound(key) > 0);
             }
-            let text = super::batch::printable(&subject.display());
+            let text = super::batch::named(subject);
             self.names.insert(key, Named { domain: domain.clone(), rule: rule.cloned(), tier: tier.cloned(), subject: text, watch });
         }
         if self.watched.len() < MAX_NAMES || self.watched.contains_key(&watch) {

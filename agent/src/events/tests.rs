@@ -242,6 +242,12 @@ async fn subjects_cannot_break_a_line() {
     bench.record("a\r\nb\u{7}", &denied());
     bench.tick();
     assert_eq!(bench.batch(0).await.denials[0].subject, "user:a\\r\\nb\\u{7}");
+    for end in ["x", "y"] {
+        bench.record(&format!("{}{end}", "\u{fc}".repeat(400)), &denied());
+    }
+    bench.tick();
+    let subjects: Vec<_> = bench.batch(1).await.denials.into_iter().map(|denial| denial.subject).collect();
+    assert!(subjects.len() == 2 && subjects[0] != subjects[1] && subjects.iter().all(|s| s.len() <= 256), "{subjects:?}");
 }
 
 #[tokio::test]
@@ -281,4 +287,29 @@ fn without_a_spool_decisions_are_only_numbered() {
     recorder.record(&request, &denied());
     recorder.flush(true);
     assert_eq!((recorder.recorded(), recorder.dropped()), (1, 0));
+}
+
+/// A batch that a server would not read would be sent for ever.
+#[tokio::test]
+async fn a_busy_second_is_cut_into_batches_that_servers_read() {
+    use prost::Message as _;
+
+    let bench = Bench::new(64 << 20, 2_000);
+    let long = "\u{7}".repeat(weir_core::subject::MAX_ID_LENGTH);
+    for i in 0..3_000 {
+        bench.record(
+            &format!("{i}{}", &long[4..]),
+            &decision(Reason::Limited, vec![limit(&format!("r{i}"), LimitMode::Enforce, Reason::Limited)]),
+        );
+    }
+    bench.recorder.flush(true);
+    let (mut sequence, mut counted) = (0, 0);
+    for _ in 0..bench.spool.waiting().0 {
+        let batch = bench.batch(sequence).await;
+        assert!(batch.encoded_len() < 4 << 20, "{}", batch.encoded_len());
+        sequence = batch.sequence;
+        counted += batch.aggregates.iter().map(|row| row.requests).sum::<u64>();
+    }
+    assert!(sequence > 1);
+    assert_eq!(counted + bench.recorder.dropped(), 3_000);
 }
