@@ -106,9 +106,7 @@ pub async fn page(connection: &mut PgConnection, filter: Filter<'_>, after: &str
 /// # Errors
 /// The database's.
 pub async fn sets(connection: &mut PgConnection, agents: &[&str]) -> Result<Vec<AgentSet>, sqlx::Error> {
-    let sql = "SELECT s.agent, s.domain, s.revision, s.hash, n.revision AS latest, (s.hash = n.hash) IS TRUE AS is_latest, \
-               (s.refused_hash = n.hash) IS TRUE AS refused_latest, s.errors \
-               FROM agent_sets s LEFT JOIN sets n ON n.domain = s.domain WHERE s.agent = ANY ($1) ORDER BY s.agent, s.domain";
+    let sql = include_str!("sql/standings.sql");
     sqlx::query_as(sql).bind(agents).fetch_all(connection).await
 }
 
@@ -117,9 +115,7 @@ pub async fn sets(connection: &mut PgConnection, agents: &[&str]) -> Result<Vec<
 /// # Errors
 /// The database's.
 pub async fn standings(connection: &mut PgConnection, domain: &str) -> Result<Vec<Standing>, sqlx::Error> {
-    let sql = "SELECT s.agent, s.revision, s.refused_revision, s.errors, \
-               a.stream IS NOT NULL AND a.last_seen > now() - make_interval(secs => $2) AS connected \
-               FROM agent_sets s JOIN agents a ON a.name = s.agent WHERE s.domain = $1 ORDER BY s.agent";
+    let sql = include_str!("sql/standings.sql");
     sqlx::query_as(sql).bind(domain).bind(DEAD_AFTER.as_secs_f64()).fetch_all(connection).await
 }
 

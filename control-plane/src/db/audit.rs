@@ -44,9 +44,7 @@ pub async fn insert(
     author: &str,
 ) -> Result<(), sqlx::Error> {
     let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
-    let sql = "INSERT INTO audit (author, domain, revision, kind, name, action, before, after) \
-               SELECT $1, $2, $3, kind, name, action, before::json, after::json \
-               FROM unnest($4::text[], $5::text[], $6::text[], $7::text[], $8::text[]) AS c (kind, name, action, before, after)";
+    let sql = include_str!("sql/insert_audit.sql");
     sqlx::query(sql)
         .bind(author)
         .bind(domain)
@@ -79,9 +77,7 @@ pub struct Filter<'a> {
 /// # Errors
 /// The database's.
 pub async fn page(connection: &mut PgConnection, filter: Filter<'_>, before: i64, limit: i64) -> Result<Vec<Entry>, sqlx::Error> {
-    let sql = "SELECT id, at, author, domain, kind, name, action, before, after, revision FROM audit \
-               WHERE id < $1 AND ($2::text[] IS NULL OR domain = ANY ($2)) AND ($3::text IS NULL OR domain = $3) \
-                 AND ($4::text IS NULL OR kind = $4) AND ($5::text IS NULL OR name = $5) ORDER BY id DESC LIMIT $6";
+    let sql = include_str!("sql/page_of_audit.sql");
     sqlx::query_as(sql)
         .bind(before)
         .bind(filter.among)

@@ -156,10 +156,7 @@ async fn write_documents(transaction: &mut PgConnection, next: &Head, changes: &
         .execute(&mut *transaction)
         .await?;
     let bodies: Vec<String> = kept.iter().filter_map(|c| c.after.as_ref()).map(Value::to_string).collect();
-    let sql = "INSERT INTO documents (domain, kind, name, body, revision, updated_by) \
-               SELECT $1, kind, name, body::json, $5, $6 FROM unnest($2::text[], $3::text[], $4::text[]) AS kept (kind, name, body) \
-               ON CONFLICT (domain, kind, name) DO UPDATE \
-               SET body = excluded.body, revision = excluded.revision, updated_at = now(), updated_by = excluded.updated_by";
+    let sql = include_str!("sql/put_documents.sql");
     sqlx::query(sql)
         .bind(&next.domain)
         .bind(column(&kept, |c| &c.kind))

@@ -59,8 +59,7 @@ pub async fn page(connection: &mut PgConnection, domain: &str, before: i64, limi
 /// # Errors
 /// The database's.
 pub async fn items(connection: &mut PgConnection, domain: &str, revision: u64) -> Result<Vec<Item>, sqlx::Error> {
-    let sql = "SELECT r.kind, r.name, i.body, r.requires FROM revision_items r JOIN items i USING (hash) \
-               WHERE r.domain = $1 AND r.from_revision <= $2 AND (r.until_revision IS NULL OR r.until_revision > $2) ORDER BY r.kind, r.name";
+    let sql = include_str!("sql/items_of_revision.sql");
     let rows: Vec<(String, String, Vec<u8>, Vec<String>)> =
         sqlx::query_as(sql).bind(domain).bind(revision.cast_signed()).fetch_all(connection).await?;
     Ok(rows.into_iter().map(|(kind, name, body, requires)| Item { kind, name, body, requires }).collect())
@@ -112,8 +111,7 @@ async fn current(connection: &mut PgConnection, domain: &str) -> Result<Current,
 
 async fn end_items(transaction: &mut PgConnection, next: &Head, ended: &[(String, String)]) -> Result<(), sqlx::Error> {
     let (kinds, names): (Vec<&str>, Vec<&str>) = ended.iter().map(|(kind, name)| (kind.as_str(), name.as_str())).unzip();
-    let sql = "UPDATE revision_items r SET until_revision = $2 FROM unnest($3::text[], $4::text[]) AS ended (kind, name) \
-               WHERE r.domain = $1 AND r.kind = ended.kind AND r.name = ended.name AND r.until_revision IS NULL";
+    let sql = include_str!("sql/end_items.sql");
     sqlx::query(sql).bind(&next.domain).bind(next.revision.cast_signed()).bind(kinds).bind(names).execute(transaction).await?;
     Ok(())
 }
@@ -126,9 +124,7 @@ async fn add_items(transaction: &mut PgConnection, next: &Head, added: &[&Item])
     sqlx::query(sql).bind(&hashes).bind(bodies).execute(&mut *transaction).await?;
     // Postgres has no ragged arrays; features are words without spaces.
     let requires: Vec<String> = added.iter().map(|item| item.requires.join(" ")).collect();
-    let sql = "INSERT INTO revision_items (domain, from_revision, kind, name, hash, requires) \
-               SELECT $1, $2, kind, name, hash, string_to_array(requires, ' ') \
-               FROM unnest($3::text[], $4::text[], $5::bytea[], $6::text[]) AS added (kind, name, hash, requires)";
+    let sql = include_str!("sql/add_items.sql");
     sqlx::query(sql)
         .bind(&next.domain)
         .bind(next.revision.cast_signed())
@@ -159,7 +155,8 @@ pub async fn prune(pool: &PgPool, domain: &str, newest: u64) -> Result<(), sqlx:
         .execute(&mut *transaction)
         .await?;
     // An item that ended at the oldest kept revision or before is in none of those kept.
-    let sql = "WITH gone AS (DELETE FROM revision_items WHERE domain = $1 AND until_revision <= $2 + 1 RETURNING hash) SELECT DISTINCT hash FROM gone";
+    let sql = "WITH gone AS (DELETE FROM revision_items WHERE domain = $1 AND until_revision <= $2 + 1 RETURNING hash) \
+               SELECT DISTINCT hash FROM gone";
     let hashes: Vec<Vec<u8>> = sqlx::query_scalar(sql).bind(domain).bind(last_gone).fetch_all(&mut *transaction).await?;
     let sql = "DELETE FROM items i WHERE hash = ANY ($1) AND NOT EXISTS (SELECT FROM revision_items r WHERE r.hash = i.hash)";
     sqlx::query(sql).bind(hashes).execute(&mut *transaction).await?;

@@ -78,8 +78,7 @@ pub async fn put_credentials(transaction: &mut PgConnection, new: &Credentials) 
         sqlx::query("DELETE FROM shard_credentials WHERE shard = $1").bind(&new.shard).execute(&mut *transaction).await?;
     } else {
         let sealed = |text: &Option<String>| text.as_ref().map(|t| seal(t.as_bytes()));
-        let sql = "INSERT INTO shard_credentials (shard, username, password) VALUES ($1, $2, $3) \
-                   ON CONFLICT (shard) DO UPDATE SET username = excluded.username, password = excluded.password, updated_at = now()";
+        let sql = include_str!("sql/put_credentials.sql");
         sqlx::query(sql).bind(&new.shard).bind(sealed(&new.username)).bind(sealed(&new.password)).execute(&mut *transaction).await?;
     }
     sqlx::query("SELECT pg_notify($1, '')").bind(super::SECRETS_CHANNEL).execute(transaction).await?;

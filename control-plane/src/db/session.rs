@@ -38,8 +38,7 @@ pub async fn find(connection: &mut PgConnection, hash: &Hash) -> Result<Option<P
 /// The database's.
 pub async fn insert(connection: &mut PgConnection, hash: &Hash, who: &Principal, lifetime: Duration) -> Result<(), sqlx::Error> {
     sqlx::query("DELETE FROM sessions WHERE expires_at <= now()").execute(&mut *connection).await?;
-    let sql = "INSERT INTO sessions (hash, name, role, domains, token_id, expires_at) \
-               SELECT $1, $2, $3, $4, $5, least(now() + make_interval(secs => $6), (SELECT expires_at FROM tokens WHERE id = $5))";
+    let sql = include_str!("sql/insert_session.sql");
     let insert = sqlx::query(sql).bind(&hash[..]).bind(&who.name).bind(who.role.as_str()).bind(&who.domains).bind(who.token);
     insert.bind(lifetime.as_secs_f64()).execute(connection).await?;
     Ok(())

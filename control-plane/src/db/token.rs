@@ -137,8 +137,7 @@ pub struct NewToken {
 /// # Errors
 /// The database's; a unique violation if the name is taken.
 pub async fn insert(connection: &mut PgConnection, new: &NewToken, hash: &text::Hash) -> Result<Token, sqlx::Error> {
-    let sql = "INSERT INTO tokens (id, name, kind, role, domains, hash, created_by, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
-               RETURNING id, name, kind, role, domains, created_at, expires_at, last_used_at, hash";
+    let sql = include_str!("sql/insert_token.sql");
     let row: Row = sqlx::query_as(sql)
         .bind(Uuid::now_v7())
         .bind(&new.name)

@@ -1,6 +1,6 @@
 //! Takes in what agents decided: batches of events, stored at most once, in bulk, acknowledged when they are safe.
 //!
-//! A [`batch`] is read and bounded, waits for the [`writer`], is [`merge`]d with what other streams brought, and is written at all
+//! A [`batch`] is read and bounded, waits for the [`writer`], is merged with what other streams brought, and is written at all
 //! resolutions ([`level`]) in one transaction together with the agent's progress ([`window`]). If the database is away nothing is
 //! acknowledged and agents send again; rules are pushed meanwhile as ever, since nothing is shared but the pool.
 
