@@ -106,7 +106,7 @@ pub async fn page(connection: &mut PgConnection, filter: Filter<'_>, after: &str
 /// # Errors
 /// The database's.
 pub async fn sets(connection: &mut PgConnection, agents: &[&str]) -> Result<Vec<AgentSet>, sqlx::Error> {
-    let sql = include_str!("sql/standings.sql");
+    let sql = include_str!("sql/sets_of_agents.sql");
     sqlx::query_as(sql).bind(agents).fetch_all(connection).await
 }
 
