@@ -115,18 +115,13 @@ function RuleTable({ rules, warnings, traffic }: TableProps) {
 }
 
 function columns(warnings: Warnings, traffic: ReadonlyMap<string, Traffic> | undefined): Column<Rule>[] {
-  const hits = (rule: Rule) => traffic?.get(rule.name)?.hits ?? 0;
-  const denied = (rule: Rule) => traffic?.get(rule.name)?.denied ?? 0;
-  const numbers: Column<Rule>[] = [
-    { key: "hits", header: "Requests 24 h", numeric: true, sort: hits, cell: (rule) => count(hits(rule)) },
-    {
-      key: "denied",
-      header: "Denied 24 h",
-      numeric: true,
-      sort: denied,
-      cell: (rule) => <Denied hits={hits(rule)} denied={denied(rule)} />,
-    },
-  ];
+  const day: Column<Rule> = {
+    key: "day",
+    header: "Last 24 hours",
+    numeric: true,
+    sort: (rule) => traffic?.get(rule.name)?.hits ?? 0,
+    cell: (rule) => <Day {...(traffic?.get(rule.name) ?? { hits: 0, denied: 0 })} />,
+  };
   return [
     {
       key: "name",
@@ -144,7 +139,7 @@ function columns(warnings: Warnings, traffic: ReadonlyMap<string, Traffic> | und
     },
     { key: "key", header: "Counted by", cell: (rule) => <Key parts={rule.key ?? []} /> },
     { key: "limits", header: "Limits", cell: (rule) => <Limits rule={rule} /> },
-    ...(traffic ? numbers : []),
+    ...(traffic ? [day] : []),
   ];
 }
 
@@ -207,11 +202,15 @@ function Limits({ rule }: { rule: Rule }) {
   );
 }
 
-function Denied({ hits, denied }: Traffic) {
+/** A rule that nothing has met for a day is perhaps no longer needed. */
+function Day({ hits, denied }: Traffic) {
+  if (hits === 0) return <span className={classes.soft}>no request</span>;
   return (
-    <span>
-      {count(denied)}
-      {denied > 0 && hits > 0 && <span className={classes.soft}> ({share(denied / hits)})</span>}
+    <span className={classes.day}>
+      {count(hits)}
+      <span className={classes.soft}>
+        {denied === 0 ? "none denied" : `${count(denied)} denied, ${share(denied / hits)}`}
+      </span>
     </span>
   );
 }

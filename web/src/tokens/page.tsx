@@ -1,6 +1,6 @@
 import { Button, Group, Modal, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import type { Token } from "../api/model";
 import { useRevokeToken, useSignInLink, useTokens } from "../api/tokens";
 import { ago, at } from "../format/time";
@@ -123,7 +123,15 @@ function columns(now: number, revoke: ((token: Token) => void) | undefined): Col
 
 function Domains({ token }: { token: Token }) {
   if (!token.domains) return "all";
-  return token.domains.map((domain) => <Tag key={domain}>{domain}</Tag>);
+  return (
+    <span>
+      {token.domains.map((domain) => (
+        <Fragment key={domain}>
+          <Tag>{domain}</Tag>{" "}
+        </Fragment>
+      ))}
+    </span>
+  );
 }
 
 function Moment({ time, now }: { time: string | null | undefined; now: number }) {
