@@ -118,7 +118,7 @@ test("the overview shows who was refused, and by what", async () => {
   await row.waitFor({ timeout: 45_000 });
   await row.getByRole("button", { name: `Only rule ${rule}` }).waitFor();
   assert.match(await row.textContent(), /4/);
-  assert.match(page.url(), new RegExp(`subject=${id}`));
+  await page.waitForURL(new RegExp(`subject=${id}`));
   await page.reload();
   await row.waitFor();
   assert.deepEqual(await serious(page), []);

@@ -16,7 +16,7 @@ import { Empty, Loaded } from "../ui/state";
 import classes from "./list.module.css";
 import { ALGORITHM_WORDS, FAILURE_WORDS, limitWords, matchWords } from "./words";
 
-/** Requests of the last 24 hours that met a rule. */
+/** Requests of the last 24 hours that a rule decided: it was the strictest of those that applied. */
 export interface Traffic {
   hits: number;
   denied: number;
@@ -117,7 +117,7 @@ function RuleTable({ rules, warnings, traffic }: TableProps) {
 function columns(warnings: Warnings, traffic: ReadonlyMap<string, Traffic> | undefined): Column<Rule>[] {
   const day: Column<Rule> = {
     key: "day",
-    header: "Last 24 hours",
+    header: "Decided in 24 h",
     numeric: true,
     sort: (rule) => traffic?.get(rule.name)?.hits ?? 0,
     cell: (rule) => <Day {...(traffic?.get(rule.name) ?? { hits: 0, denied: 0 })} />,
@@ -202,9 +202,8 @@ function Limits({ rule }: { rule: Rule }) {
   );
 }
 
-/** A rule that nothing has met for a day is perhaps no longer needed. */
 function Day({ hits, denied }: Traffic) {
-  if (hits === 0) return <span className={classes.soft}>no request</span>;
+  if (hits === 0) return <span className={classes.soft}>none</span>;
   return (
     <span className={classes.day}>
       {count(hits)}
