@@ -60,9 +60,10 @@ impl Servers {
 }
 
 async fn start_redis(data: &Path, number: usize) -> anyhow::Result<Redis> {
+    let data = data.join(format!("redis-{number}"));
     let settings = RedisSettings {
-        flavor: Flavor::available().context("the private Redis shards (WEIR_REDIS_URLS names others)")?,
-        data: Some(data.join(format!("redis-{number}"))),
+        flavor: Flavor::for_data(&data).context("the private Redis shards (WEIR_REDIS_URLS names others)")?,
+        data: Some(data),
         extra: vec![("appendonly".into(), "yes".into())],
         ..RedisSettings::default()
     };

@@ -14,6 +14,7 @@ async fn an_operator_signs_in_makes_a_rule_and_sees_whom_it_refuses() {
     let mut command = Command::new("npm");
     command.args(["run", "--silent", "e2e"]).current_dir(web).kill_on_drop(true);
     command.env("WEIR_E2E_URL", product.url()).env("WEIR_E2E_LINK", link).env("WEIR_E2E_GATEWAY", gateway);
+    command.env("WEIR_CHROMIUM", weir_testbed::chromium().unwrap());
     let output = command.output().await.expect("npm runs");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");
