@@ -1,7 +1,7 @@
 //! The counter store in this process: for an agent without Redis, for the fallback while a shard is away, and for tests.
 //!
 //! A fixed number of tables, each behind its own lock and each bounded. All counters of one subject are in one table, so a request mostly
-//! takes one lock. Where a table is full, [`table`] says who goes.
+//! takes one lock. Where a table is full, `table` says who goes.
 
 mod table;
 

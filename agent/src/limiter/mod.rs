@@ -1,8 +1,8 @@
 //! From limit keys to answers: the ring finds the shard, the breaker lets the call through, the batch carries it, Lua decides; and
 //! without the shard, the rule's failure policy.
 //!
-//! [`Limiter::decide`] is the whole journey. Per shard: [`batch`] is what waits, [`session`] the task that owns the connection, [`call`]
-//! one round trip, [`breaker`] when there is one at all. [`settle`] makes one answer of what came back, with [`fallback`] for what did not.
+//! [`Limiter::decide`] is the whole journey. Per shard: `batch` is what waits, `session` the task that owns the connection, `call` one
+//! round trip, [`breaker`] when there is one at all. `settle` makes one answer of what came back, with `fallback` for what did not.
 
 pub mod address;
 mod agents;
