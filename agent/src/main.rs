@@ -45,9 +45,9 @@ fn start_log(log: &LogSettings) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&log.filter)?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if log.json {
-        builder.json().init()
+        builder.json().init();
     } else {
-        builder.init()
+        builder.init();
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
 //! The commands against a real control plane, as a shell would call them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::process::Output;
 

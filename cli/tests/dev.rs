@@ -1,4 +1,5 @@
 //! `weir dev` as a user runs it: a process of its own, on free ports, in a folder of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,4 +1,5 @@
 //! An operator's first day in a real browser; the steps are in `web/e2e/`.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 

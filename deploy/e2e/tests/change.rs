@@ -1,4 +1,5 @@
 //! A rule changed by REST changes decisions on every agent within a second, and live counters keep what was consumed.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

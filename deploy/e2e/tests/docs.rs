@@ -1,4 +1,5 @@
 //! What the documents name exists.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 

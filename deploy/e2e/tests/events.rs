@@ -1,4 +1,5 @@
 //! Who was throttled, and how much: the same numbers as the agents gave.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! What stops while the product runs: the control plane, a shard.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
 //! Long runs (`make soak`): a shard in trouble for a minute under load.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};
 
