@@ -16,6 +16,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: "es2022",
+    // Whose work is in the bundle, and on which terms.
+    license: { fileName: "licenses.md" },
   },
   test: {
     environment: "happy-dom",

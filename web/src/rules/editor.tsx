@@ -8,7 +8,9 @@ import { placeMistakes } from "../api/pointer";
 import { asApiError } from "../api/problem";
 import { useCheckRule, useSaveRule } from "../api/rules";
 import { useTiers } from "../api/tiers";
+import { useMay } from "../session/session";
 import { LeaveGuard } from "../ui/leave-guard";
+import { Notice } from "../ui/notice";
 import { Refusal, sayStored } from "../ui/save";
 import { BasicFields } from "./basic-fields";
 import classes from "./editor.module.css";
@@ -32,6 +34,7 @@ interface Props {
 
 export function RuleEditor({ domain, before, start = NEW_RULE, warnings, reload }: Props) {
   const navigate = useNavigate();
+  const mayWrite = useMay("operator");
   const { data: tiers = [] } = useTiers(domain);
   const form = useForm<RuleForm>({ initialValues: before ? formOf(before) : start });
   const save = useSaveRule(domain);
@@ -107,14 +110,18 @@ export function RuleEditor({ domain, before, start = NEW_RULE, warnings, reload 
             onOverwrite={() => void overwrite()}
           />
         )}
-        <div className={classes.buttons}>
-          <Button type="submit" loading={save.isPending}>
-            {before ? "Save rule" : "Create rule"}
-          </Button>
-          <Button variant="default" loading={check.isPending} onClick={() => void verify()}>
-            {valid ? "Valid" : "Check"}
-          </Button>
-        </div>
+        {mayWrite ? (
+          <div className={classes.buttons}>
+            <Button type="submit" loading={save.isPending}>
+              {before ? "Save rule" : "Create rule"}
+            </Button>
+            <Button variant="default" loading={check.isPending} onClick={() => void verify()}>
+              {valid ? "Valid" : "Check"}
+            </Button>
+          </div>
+        ) : (
+          <Notice tone="warn">Your role reads rules and does not change them.</Notice>
+        )}
         <Preview rule={rule} warnings={warnings} />
       </div>
     </form>

@@ -1,22 +1,20 @@
-import { ActionIcon, Button, Checkbox, Textarea, TextInput } from "@mantine/core";
-import { useForm } from "@mantine/form";
+import { ActionIcon, Button } from "@mantine/core";
 import { useState } from "react";
 import type { Rule, Tier } from "../api/model";
-import { pointerParts } from "../api/pointer";
 import { useRules } from "../api/rules";
-import { useDeleteTier, useSaveTier, useTiers } from "../api/tiers";
+import { useDeleteTier, useTiers } from "../api/tiers";
 import { useDomain } from "../app/domain";
 import { ago, at } from "../format/time";
 import { limitWords } from "../rules/words";
 import { useMay } from "../session/session";
 import { ConfirmDelete } from "../ui/confirm-delete";
 import { type Column, DataTable } from "../ui/data-table";
-import { FormModal } from "../ui/form-modal";
 import { Icon } from "../ui/icon";
 import { Mark } from "../ui/mark";
 import { Page, Panel } from "../ui/page";
 import { sayStored } from "../ui/save";
 import { Empty, Loaded } from "../ui/state";
+import { TierForm } from "./form";
 import classes from "./page.module.css";
 
 export default function TiersPage() {
@@ -135,77 +133,6 @@ function RowActions({ tier, edit, remove }: { tier: Tier } & Actions) {
       </ActionIcon>
     </>
   );
-}
-
-interface FormProps {
-  domain: string;
-  before?: Tier;
-  reread: () => Promise<Tier[] | undefined>;
-  onClose: () => void;
-}
-
-const FIELDS = new Set(["name", "description", "default"]);
-
-function TierForm({ domain, before, reread, onClose }: FormProps) {
-  const [base, setBase] = useState(before);
-  const form = useForm({ initialValues: valuesOf(before) });
-  const save = useSaveTier(domain);
-  const fresh = async () => (await reread())?.find((tier) => tier.name === before?.name);
-  const store = async (force: boolean) => {
-    const { name, description, isDefault } = form.values;
-    const tier: Tier = {
-      name: name.trim(),
-      ...(description.trim() ? { description: description.trim() } : {}),
-      ...(isDefault ? { default: true } : {}),
-    };
-    const over = force ? await fresh() : base;
-    return save.mutateAsync({ tier, ...(over ? { before: over } : {}) });
-  };
-  const reload = async () => {
-    const theirs = await fresh();
-    setBase(theirs);
-    form.setValues(valuesOf(theirs));
-  };
-  return (
-    <FormModal
-      title={before ? `Tier ${before.name}` : "New tier"}
-      button={before ? "Save tier" : "Create tier"}
-      form={form}
-      store={store}
-      onStored={(revision) => {
-        sayStored(`Tier ${form.values.name} ${before ? "saved" : "created"}`, domain, revision);
-        onClose();
-      }}
-      onClose={onClose}
-      onReload={() => void reload()}
-      fieldOf={(pointer) => {
-        const [field = ""] = pointerParts(pointer);
-        return FIELDS.has(field) ? (field === "default" ? "isDefault" : field) : undefined;
-      }}
-      taken={before ? undefined : "A tier of this name exists already."}
-    >
-      <TextInput
-        label="Name"
-        description={before ? "A tier keeps its name: gateways send it." : "As gateways send it."}
-        readOnly={before !== undefined}
-        required={before === undefined}
-        autoComplete="off"
-        spellCheck={false}
-        data-autofocus
-        {...form.getInputProps("name")}
-      />
-      <Textarea label="Description" autosize minRows={2} {...form.getInputProps("description")} />
-      <Checkbox
-        label="Default tier"
-        description="For subjects of no or of an unknown tier. A domain has exactly one."
-        {...form.getInputProps("isDefault", { type: "checkbox" })}
-      />
-    </FormModal>
-  );
-}
-
-function valuesOf(tier: Tier | undefined) {
-  return { name: tier?.name ?? "", description: tier?.description ?? "", isDefault: tier?.default ?? false };
 }
 
 function DeleteTier({ domain, tier, onClose }: { domain: string; tier: Tier | undefined; onClose: () => void }) {
