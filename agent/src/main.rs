@@ -1,5 +1,6 @@
 //! `weir-agent`: the agent as a process of its own.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -42,8 +43,9 @@ fn start(flags: &Flags) -> anyhow::Result<()> {
 }
 
 fn start_log(log: &LogSettings) -> anyhow::Result<()> {
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let filter = EnvFilter::try_new(&log.filter)?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     if log.json {
         builder.json().init();
     } else {

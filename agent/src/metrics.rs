@@ -1,11 +1,12 @@
 //! The agent's metrics in Prometheus' text format. No label depends on clients: rules, tiers, shards and causes are the operator's.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -32,7 +33,7 @@ pub struct Metrics {
     connected: Gauge<i64, AtomicI64>,
     ready: Gauge<i64, AtomicI64>,
     stale_seconds: Gauge<f64, AtomicU64>,
-    dropped: Gauge<u64, AtomicU64>,
+    dropped: Counter,
     spool_bytes: Gauge<u64, AtomicU64>,
 }
 
@@ -48,7 +49,7 @@ impl Metrics {
             connected: Gauge::default(),
             ready: Gauge::default(),
             stale_seconds: Gauge::default(),
-            dropped: Gauge::default(),
+            dropped: Counter::default(),
             spool_bytes: Gauge::default(),
         };
         let duration = metrics.decision_duration.clone();
@@ -75,7 +76,7 @@ impl Metrics {
         self.connected.set(i64::from(status.connected));
         self.ready.set(i64::from(status.ready));
         self.stale_seconds.set(status.stale_seconds.unwrap_or_default());
-        self.dropped.set(status.dropped_events);
+        self.dropped.inner().store(status.dropped_events, Ordering::Relaxed);
         self.spool_bytes.set(status.spool_bytes as u64);
         let mut text = String::new();
         if let Err(error) = encode(&mut text, &self.registry.lock()) {

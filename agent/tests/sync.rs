@@ -60,6 +60,15 @@ async fn an_agent_takes_secrets_ring_and_rules_and_says_so() {
 }
 
 #[tokio::test]
+async fn an_agent_that_is_dropped_leaves_nothing_running() {
+    let mut upstream = Upstream::start().await;
+    let agent = Agent::start(upstream.settings(None)).await.unwrap();
+    let mut sync = upstream.sync().await;
+    drop(agent);
+    sync.closed().await;
+}
+
+#[tokio::test]
 async fn a_change_is_in_force_when_it_is_acknowledged_and_counters_live_on() {
     let mut upstream = Upstream::start().await;
     let mut settings = upstream.settings(None);

@@ -112,3 +112,19 @@ fn secrets_come_from_files_and_are_never_printed() {
     assert_eq!(mistakes(&["--control-plane", "http://127.0.0.1:7071"], &[]), ["token_file"]);
     assert_eq!(mistakes(&["--rules", "r"], &[("WEIR_AGENT_LISTEN_TOKEN_FILE", "/no/such/file")]), ["WEIR_AGENT_LISTEN_TOKEN_FILE"]);
 }
+
+/// What the documentation of the settings names can be set, and nothing else can.
+#[test]
+fn every_documented_variable_is_a_setting() {
+    let documented: std::collections::BTreeSet<&str> = [include_str!("../../settings.rs"), include_str!("../load.rs")]
+        .iter()
+        .flat_map(|text| text.match_indices("`WEIR_AGENT_").map(|(at, _)| &text[at + 1..]))
+        .map(|text| &text[..text.find(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit() && c != '_').unwrap_or(text.len())])
+        .filter(|name| !matches!(*name, "WEIR_AGENT_" | "WEIR_AGENT_X"))
+        .collect();
+    assert!(documented.len() >= 30, "{documented:?}");
+    for name in documented {
+        let mistakes = load(&flags(&["--rules", "r"]), variables(&[(name, "")])).err().map(|m| m.to_string()).unwrap_or_default();
+        assert!(!mistakes.contains("is not a setting"), "{name}: {mistakes}");
+    }
+}
