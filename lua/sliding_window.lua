@@ -9,9 +9,9 @@
 local function sliding_window()
   local SLOTS = 61
 
-  -- By place in the request: units that count, the current slot, units in it, and what must go from the hash on the next write: positions of
-  -- slots that have left, or true for all of it.
-  local sums, newest, current, stale = {}, {}, {}, {}
+  -- By place in the request: units that count, the newest slot with units, the current slot, units in that, and what must go from the hash
+  -- on the next write: positions of slots that have left, or true for all of it.
+  local sums, newest, slots_now, current, stale = {}, {}, {}, {}, {}
 
   -- Reads field "m": sum, newest slot, width, window; nil if it is not that.
   local function parse(text)
@@ -88,26 +88,26 @@ local function sliding_window()
     end
   end
 
-  -- Sorts slots of another width into ours, each at its very end, so that none leaves early. Returns new slots, their sum, and the
-  -- current slot.
+  -- Sorts slots of another width into ours, each at its very end, so that none leaves early. Returns new slots, their sum, the newest, and
+  -- the current one.
   local function rebin(old, old_last, old_width, width)
     local time = old_last * old_width
     if now > time then
       time = now
     end
-    local slots, sum, last = {}, 0, floor(time / width)
-    for slot, units in pairs(old) do
+    local slots, sum, present = {}, 0, floor(time / width)
+    local function slot_of(slot)
       local ends = (slot + 1) * old_width - 1
-      if ends > time then
-        ends = time
-      end
-      local at = floor(ends / width)
-      if at + SLOTS > last then
+      return floor((ends < time and ends or time) / width)
+    end
+    for slot, units in pairs(old) do
+      local at = slot_of(slot)
+      if at + SLOTS > present then
         slots[at] = (slots[at] or 0) + units
         sum = sum + units
       end
     end
-    return slots, sum, last
+    return slots, sum, slot_of(old_last), present
   end
 
   -- Moves the window on from slot `last` to slot `slot`: what is left of the sum once the slots in between have gone; nil if they are
@@ -140,42 +140,51 @@ local function sliding_window()
     return sum >= 0 and sum or nil
   end
 
-  -- Reads our own state: sum, current slot, units in it and, where they had to be read, the slots. Nil if it is unreadable.
-  local function own(i, key, text, here, b, cost)
+  -- Reads our own state under another window, which is rewritten. Returns the slots; nil if it is unreadable.
+  local function change(i, key, sum, last, old_width, b, cost)
     local window = windows[b]
     local width = ceil(window / 60)
-    local sum, last, old_width, old_window = parse(text)
-    if not sum or last * old_width > now + window then
+    local old = live_slots(key, sum, last, old_width)
+    if not old then
       return nil
     end
-    if old_window ~= window then
-      local old = live_slots(key, sum, last, old_width)
-      if not old then
-        return nil
-      end
-      local slots
-      slots, sum, last = rebin(old, last, old_width, width)
-      if cost > 0 then
-        store(key, slots, sum, last, width, window)
-      end
-      return sum, last, slots[last] or 0, slots
+    local slots, present
+    slots, sum, last, present = rebin(old, last, old_width, width)
+    if cost > 0 and sum > 0 then
+      store(key, slots, sum, last, width, window)
+    elseif cost > 0 then
+      call('DEL', key)
     end
-    local slot = floor(now / width)
-    if slot > last then
-      sum = advance(i, key, sum, last, slot, here)
-      return sum, slot, 0
-    end
-    if last > slot then
-      here = call('HGET', key, last % SLOTS)
-    end
-    local units = tonumber(here or 0)
-    if is_count(units) then
-      return sum, last, units
-    end
+    sums[i], newest[i], slots_now[i], current[i] = sum, last, present, slots[present] or 0
+    return slots
   end
 
-  -- Microseconds until so many of the oldest slots have left that the cost passes; nil if the slots are not what the sum says. The newest
-  -- slot that was ever written is `last`; `sum` counts what has not left.
+  -- Reads our own state; returns whether it is readable, and the slots where they had to be read. `here` is what the hash holds at the
+  -- place of the current slot.
+  local function own(i, key, text, here, b, cost)
+    local width = ceil(windows[b] / 60)
+    local sum, last, old_width, old_window = parse(text)
+    if not sum or last * old_width > now + windows[b] then
+      return false
+    end
+    if old_window ~= windows[b] then
+      local slots = change(i, key, sum, last, old_width, b, cost)
+      return slots ~= nil, slots
+    end
+    local slot, units = floor(now / width), 0
+    if slot > last then
+      sum = advance(i, key, sum, last, slot, here)
+    else
+      if last > slot then
+        slot, here = last, call('HGET', key, last % SLOTS)
+      end
+      units = tonumber(here or 0)
+    end
+    sums[i], newest[i], slots_now[i], current[i] = sum, last, slot, units
+    return sum ~= nil and is_count(units)
+  end
+
+  -- Microseconds until so many of the oldest slots have left that at most `room` units count; nil if the slots are not what the sum says.
   local function wait(slots, sum, last, width, room)
     for slot = last - SLOTS + 1, last do
       local units = slots[slot] or 0
@@ -204,7 +213,8 @@ local function sliding_window()
   end
 
   local function start_empty(i, b)
-    sums[i], newest[i], current[i], stale[i] = 0, floor(now / ceil(windows[b] / 60)), 0, nil
+    local slot = floor(now / ceil(windows[b] / 60))
+    sums[i], newest[i], slots_now[i], current[i], stale[i] = 0, slot, slot, 0, nil
   end
 
   -- Nothing of ours under the key: takes over what another algorithm left, if any. Returns the slots.
@@ -213,7 +223,7 @@ local function sliding_window()
     local units, time = adopt(i, key, text, b, cost)
     local last = floor(time / width)
     local slots = {}
-    sums[i], newest[i], current[i] = units, last, units
+    sums[i], newest[i], slots_now[i], current[i] = units, last, last, units
     if units > 0 then
       slots[last] = units
       if cost > 0 then
@@ -228,9 +238,11 @@ local function sliding_window()
     local capacity = capacities[b]
     local got = text and {} or try('HMGET', key, 'm', floor(now / ceil(windows[b] / 60)) % SLOTS)
     local slots
+    stale[i] = nil
     if got[1] then
-      sums[i], newest[i], current[i], slots = own(i, key, got[1], got[2], b, cost)
-      if not sums[i] then
+      local readable
+      readable, slots = own(i, key, got[1], got[2], b, cost)
+      if not readable then
         discard(i, key, cost)
         start_empty(i, b)
         slots = {}
@@ -241,26 +253,28 @@ local function sliding_window()
     if cost > capacity - sums[i] and not refuse(i, key, b, cost, slots) then
       discard(i, key, cost)
       start_empty(i, b)
-      retries[i] = cost > capacity and -1 or nil
+      retries[i] = cost > capacity and -1
     end
     return capacity - sums[i]
   end
 
+  -- Microseconds until the newest slot has left.
   local function reset(i, b)
     return sums[i] > 0 and (newest[i] + SLOTS) * ceil(windows[b] / 60) - now or 0
   end
 
+  -- Consumes. Returns the microseconds until nothing is consumed any more.
   local function take(i, key, b, cost)
-    local window, last = windows[b], newest[i]
+    local window, slot = windows[b], slots_now[i]
     local width = ceil(window / 60)
-    local us = (last + SLOTS) * width - now
+    local us = (slot + SLOTS) * width - now
     if stale[i] == true then
       call('DEL', key)
     elseif stale[i] then
       call('HDEL', key, unpack(stale[i]))
     end
-    local head = pack('<I7I7I6I6', sums[i] + cost, last, width, window)
-    call('HSET', key, 'm', head, last % SLOTS, format('%.0f', current[i] + cost))
+    local head = pack('<I7I7I6I6', sums[i] + cost, slot, width, window)
+    call('HSET', key, 'm', head, slot % SLOTS, format('%.0f', current[i] + cost))
     call('PEXPIREAT', key, expiry(us))
     return us
   end

@@ -23,12 +23,16 @@ local EXACT = 9007199254740992
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- The bounds that this batch uses; a call names its bound by number.
-local limits, capacities, windows = {}, {}, {}
+-- The bounds that this batch uses; a call names its bound by number. A rate is what a token bucket of ordinary size drains in a step of
+-- 16 µs, in 1/65536 units times the window; false for other bounds.
+local limits, capacities, windows, rates = {}, {}, {}, {}
 
 -- By place in the request: microseconds until the cost would pass where it does not (-1: never), else false; 2 where foreign state was
 -- replaced, else 0.
 local retries, replaced = {}, {}
+
+-- What lies under each key of the batch as a string, or false; and whether the others are known not to exist (nil: nobody asked yet).
+local found, none_exists
 
 -- The algorithm of a number (fixed_window is 3), made on first use; driver.lua says how.
 local algorithm
@@ -50,6 +54,20 @@ local function expiry(us)
   return last_text
 end
 
+-- Whether there is anything under a key that holds no string. Most such keys are new, so the first question is about all at once.
+local function exists(key)
+  if none_exists == nil then
+    local missing = {}
+    for k = 1, #KEYS do
+      if not found[k] then
+        missing[#missing + 1] = KEYS[k]
+      end
+    end
+    none_exists = call('EXISTS', unpack(missing)) == 0
+  end
+  return not none_exists and call('EXISTS', key) == 1
+end
+
 -- Removes state that nobody can read, which starts empty and is reported. A peek leaves it for the first real call.
 local function discard(i, key, cost)
   if cost > 0 then
@@ -65,7 +83,7 @@ local function adopt(i, key, text, b, cost)
   local units, time
   if text then
     units, time = algorithm(#text == 20 and 3 or 1).units(text)
-  elseif call('EXISTS', key) == 0 then
+  elseif not exists(key) then
     return 0, now
   else
     units, time = algorithm(2).units(key)

@@ -81,6 +81,34 @@ local function token_bucket()
     end
   end
 
+  -- The usual case in one piece, for speed: one limit, state of 12 bytes, a cost that passes, nothing large. Answers into `out` after place
+  -- `o` and returns true; or returns nothing, has changed nothing, and the long way decides. The numbers are those of the long way.
+  local function quick(key, text, b, cost, out, o)
+    local rate, window = rates[b], windows[b]
+    local used, step = unpick('<I6I6', text)
+    local product = (present - step) * rate
+    if product < 0 or product >= EXACT then
+      return
+    end
+    used = used - floor(product / window)
+    if used < 0 then
+      used = 0
+    end
+    used = used + cost * FRACTION
+    local room = capacities[b] * FRACTION - used
+    if room < 0 then
+      return
+    end
+    local steps = ceil(used * window / rate)
+    if steps * rate >= EXACT then
+      steps = steps + 1
+    end
+    local us = (present + steps) * STEP - now
+    call('SET', key, pack('<I6I6', used, present), 'PXAT', expiry(us))
+    out[o + 1], out[o + 2], out[o + 3], out[o + 4] = 1, floor(room / FRACTION), us, 0
+    return true
+  end
+
   -- No state of ours under the key, or none that can be read. Returns used units and their time.
   local function start(i, key, text, b, cost)
     if text and (#text == 12 or #text == 16) then
@@ -199,5 +227,5 @@ local function token_bucket()
     end
   end
 
-  return { read = read, reset = reset, take = take, give = give, units = units }
+  return { quick = quick, read = read, reset = reset, take = take, give = give, units = units }
 end

@@ -61,6 +61,7 @@ pub fn decide(calls: &[CounterCall], counters: &mut [Option<Counter>], now_us: u
 pub fn give_back(counter: &mut Option<Counter>, bound: &Bound, units: u64, consumed_us: u64, now_us: u64) -> u64 {
     let mut place = Place::new(counter, now_us, units);
     match place.state().cloned() {
+        _ if bound.limit == 0 => 0,
         Some(State::TokenBucket(state)) if bound.algorithm == Algorithm::TokenBucket => {
             token_bucket::give(&mut place, &state, bound, units)
         }
@@ -142,3 +143,6 @@ fn settle(call: &CounterCall, read: &Read, admitted: bool, counter: &mut Option<
         replaced: read.replaced,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,12 +20,14 @@ pub(super) fn last_millisecond(now: u64, us: u64) -> u64 {
 }
 
 impl<'a> Place<'a> {
+    /// An expired counter is gone, as it is on a server.
     pub(super) fn new(counter: &'a mut Option<Counter>, now: u64, cost: u64) -> Self {
+        counter.take_if(|counter| counter.is_expired(now));
         Self { counter, now, peek: cost == 0, replaced: false }
     }
 
     pub(super) fn state(&self) -> Option<&State> {
-        self.counter.as_ref().filter(|counter| !counter.is_expired(self.now)).map(|counter| &counter.state)
+        self.counter.as_ref().map(|counter| &counter.state)
     }
 
     /// Milliseconds that the counter has left; `None` without a TTL.
@@ -37,6 +39,15 @@ impl<'a> Place<'a> {
     pub(super) fn write(&mut self, state: State, us: u64) {
         if !self.peek {
             *self.counter = Some(Counter { state, expires_ms: Some(last_millisecond(self.now, us)) });
+        }
+    }
+
+    /// Stores state that was brought into another form, or removes it where nothing is left of it.
+    pub(super) fn rewrite(&mut self, state: Option<State>, us: u64) {
+        match state {
+            Some(state) => self.write(state, us),
+            None if self.peek => {}
+            None => *self.counter = None,
         }
     }
 

@@ -162,7 +162,7 @@ pub(super) fn take(place: &mut Place<'_>, view: &View, bound: &Bound, cost: u64)
 /// Gives units back; returns how many.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most 2^53")]
 pub(super) fn give(place: &mut Place<'_>, bucket: &TokenBucket, bound: &Bound, units: u64) -> u64 {
-    if bound.limit == 0 || bucket.step * STEP_US > place.now + bound.window_us {
+    if bucket.step * STEP_US > place.now + bound.window_us {
         return 0;
     }
     let scale = scale_for(bucket.used.max(bound.capacity as f64));

@@ -1,0 +1,162 @@
+//! Stores at times that a test chooses.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use redis::aio::MultiplexedConnection;
+use weir_agent::limiter::memory::MemoryStore;
+use weir_agent::limiter::script;
+use weir_agent::limiter::store::Refund;
+use weir_core::algorithm::{self, Counter};
+use weir_core::clock::Clock;
+use weir_core::counter::{CounterCall, CounterReply};
+use weir_core::key::CounterKey;
+use weir_testbed::{Flavor, Redis};
+
+use crate::calls::START;
+use crate::servers::connect;
+
+const FAKE_CLOCK: &str = include_str!("fake_clock.lua");
+
+/// A clock that stands still until it is set.
+#[derive(Debug)]
+pub(crate) struct ManualClock {
+    started: Instant,
+    elapsed: Mutex<Duration>,
+}
+
+impl ManualClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { started: Instant::now(), elapsed: Mutex::new(Duration::ZERO) })
+    }
+
+    /// Sets the microseconds since [`START`].
+    pub(crate) fn set(&self, us: u64) {
+        *self.elapsed.lock() = Duration::from_micros(us);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Instant {
+        self.started + *self.elapsed.lock()
+    }
+
+    fn wall(&self) -> Duration {
+        Duration::from_micros(START) + *self.elapsed.lock()
+    }
+}
+
+/// A store, and how it is told the time.
+pub(crate) enum Clocked {
+    /// The models alone.
+    Model(HashMap<CounterKey, Counter>),
+    Memory(MemoryStore, Arc<ManualClock>),
+    Server {
+        _process: Redis,
+        connection: MultiplexedConnection,
+        sha: String,
+        name: &'static str,
+    },
+}
+
+impl Clocked {
+    pub(crate) fn model() -> Self {
+        Self::Model(HashMap::new())
+    }
+
+    pub(crate) fn memory() -> Self {
+        let clock = ManualClock::new();
+        Self::Memory(MemoryStore::new(1_000_000, clock.clone()), clock)
+    }
+
+    pub(crate) async fn server(flavor: Flavor) -> Self {
+        let process = Redis::temporary(flavor).await.expect("a server");
+        let mut connection = connect(&process.url()).await;
+        let source = format!("{FAKE_CLOCK}{}", script::source());
+        let sha = redis::cmd("SCRIPT").arg("LOAD").arg(source).query_async(&mut connection).await.expect("the script compiles");
+        Self::Server { _process: process, connection, sha, name: if flavor == Flavor::Redis { "redis" } else { "valkey" } }
+    }
+
+    /// Every store whose clock can be set; those that are not monotonic first.
+    pub(crate) async fn each() -> [Self; 4] {
+        [Self::model(), Self::server(Flavor::Redis).await, Self::server(Flavor::Valkey).await, Self::memory()]
+    }
+
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Model(_) => "model",
+            Self::Memory(..) => "memory",
+            Self::Server { name, .. } => name,
+        }
+    }
+
+    /// Whether time can go backwards on it, as on a server whose clock is set.
+    pub(crate) const fn can_step_back(&self) -> bool {
+        !matches!(self, Self::Memory(..))
+    }
+
+    /// Decides one request with one limit, `us` after the start.
+    pub(crate) async fn check(&mut self, us: u64, call: impl Borrow<CounterCall>) -> CounterReply {
+        self.check_batch(us, &[std::slice::from_ref(call.borrow())]).await[0][0]
+    }
+
+    /// Decides a batch, `us` after the start.
+    pub(crate) async fn check_batch(&mut self, us: u64, requests: &[&[CounterCall]]) -> Vec<Vec<CounterReply>> {
+        match self {
+            Self::Model(counters) => requests.iter().map(|calls| decide(counters, calls, START + us)).collect(),
+            Self::Memory(store, clock) => {
+                clock.set(us);
+                store.check_now(requests)
+            }
+            Self::Server { connection, sha, .. } => {
+                let reply = run(connection, sha, &script::encode(requests), START + us).await;
+                script::decode(requests, &reply).expect("a readable reply")
+            }
+        }
+    }
+
+    /// Gives units back, `us` after the start.
+    pub(crate) async fn refund(&mut self, us: u64, refunds: &[Refund]) -> Vec<u64> {
+        match self {
+            Self::Model(counters) => refunds.iter().map(|refund| give_back(counters, refund, START + us)).collect(),
+            Self::Memory(store, clock) => {
+                clock.set(us);
+                store.refund_now(refunds)
+            }
+            Self::Server { connection, sha, .. } => {
+                let reply = run(connection, sha, &script::encode_refunds(refunds), START + us).await;
+                script::decode_refunds(refunds, &reply).expect("a readable reply")
+            }
+        }
+    }
+}
+
+/// Sends what the agent would send, to the script with the clock in front.
+async fn run(connection: &mut MultiplexedConnection, sha: &str, command: &redis::Cmd, now: u64) -> Vec<u8> {
+    let mut clocked = redis::Cmd::new();
+    for (place, argument) in command.args_iter().enumerate() {
+        match argument {
+            redis::Arg::Simple(_) if place == 1 => clocked.arg(sha),
+            redis::Arg::Simple(bytes) => clocked.arg(bytes),
+            _ => unreachable!("no cursors here"),
+        };
+    }
+    clocked.arg(now).query_async(connection).await.expect("a reply")
+}
+
+fn decide(counters: &mut HashMap<CounterKey, Counter>, calls: &[CounterCall], now: u64) -> Vec<CounterReply> {
+    let mut found: Vec<Option<Counter>> = calls.iter().map(|call| counters.remove(&call.key)).collect();
+    let replies = algorithm::decide(calls, &mut found, now);
+    counters.extend(calls.iter().zip(found).filter_map(|(call, counter)| Some((call.key, counter?))));
+    replies
+}
+
+fn give_back(counters: &mut HashMap<CounterKey, Counter>, refund: &Refund, now: u64) -> u64 {
+    let mut counter = counters.remove(&refund.key);
+    let given = algorithm::give_back(&mut counter, &refund.bound, refund.units, refund.time_us, now);
+    counters.extend(counter.map(|counter| (refund.key, counter)));
+    given
+}

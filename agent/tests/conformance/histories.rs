@@ -1,0 +1,151 @@
+//! Long random histories: whatever happens to limits, windows, algorithms and clocks, the script and the models say the same.
+
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use weir_agent::limiter::store::Refund;
+use weir_core::counter::CounterCall;
+use weir_core::key::CounterKey;
+use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
+use weir_testbed::Flavor;
+
+use crate::calls::{DAY, HOUR, MINUTE, SECOND, key_of};
+use crate::clocked::Clocked;
+
+/// One event of a history, on counters named by small numbers.
+#[derive(Debug, Clone)]
+enum Event {
+    /// Time passes; or the clock is set back.
+    Clock(i64),
+    /// A batch of requests.
+    Check(Vec<Vec<Call>>),
+    /// What was consumed `ago` microseconds before goes back.
+    Refund { call: Call, ago: u64 },
+}
+
+#[derive(Debug, Clone)]
+struct Call {
+    counter: u8,
+    bound: Bound,
+    cost: u64,
+    shadow: bool,
+}
+
+fn bound() -> impl Strategy<Value = Bound> {
+    let algorithm = prop::sample::select(Algorithm::ALL.to_vec());
+    let small = prop_oneof![Just(0u64), 1..=20u64, 90..=110u64];
+    let large = prop_oneof![1_000..2_000_000u64, Just(1 << 32), Just(1 << 37), (1 << 37)..MAX_UNITS, Just(MAX_UNITS)];
+    let units = prop_oneof![6 => small, 1 => large].boxed();
+    let window = prop::sample::select(vec![SECOND, SECOND + 1_000, 7 * SECOND, MINUTE, HOUR, DAY, 366 * DAY]);
+    (algorithm, units.clone(), prop::option::of(units), window).prop_map(|(algorithm, limit, burst, window_us)| {
+        let capacity = match algorithm {
+            Algorithm::TokenBucket => burst.unwrap_or(limit).max(1),
+            _ => limit,
+        };
+        Bound { algorithm, limit, capacity, window_us }
+    })
+}
+
+fn call(bounds: Vec<Bound>) -> impl Strategy<Value = Call> {
+    let cost = prop_oneof![8 => Just(1u64), 2 => 0..=5u64, 1 => 0..=120u64, 1 => 0..=MAX_UNITS];
+    (0..4u8, prop::sample::select(bounds), cost, prop::bool::weighted(0.2)).prop_map(|(counter, bound, cost, shadow)| Call {
+        counter,
+        bound,
+        cost,
+        shadow,
+    })
+}
+
+/// One to three limits, on different counters.
+fn request(bounds: Vec<Bound>) -> impl Strategy<Value = Vec<Call>> {
+    prop::collection::vec(call(bounds), 1..=3).prop_map(|mut calls| {
+        calls.sort_by_key(|call| call.counter);
+        calls.dedup_by_key(|call| call.counter);
+        calls
+    })
+}
+
+fn event(bounds: Vec<Bound>) -> impl Strategy<Value = Event> {
+    let second = i64::try_from(SECOND).expect("it fits");
+    let clock = prop_oneof![
+        4 => 1..=40i64,
+        6 => 1..=2 * second,
+        4 => 1..=100 * second,
+        1 => 1..=200_000 * second,
+        1 => -20 * second..=-1,
+        1 => -4_000 * second..=-1,
+    ];
+    prop_oneof![
+        4 => clock.prop_map(Event::Clock),
+        8 => prop::collection::vec(request(bounds.clone()), 1..=6).prop_map(Event::Check),
+        1 => (call(bounds), 0..=70 * SECOND).prop_map(|(call, ago)| Event::Refund { call, ago }),
+    ]
+}
+
+/// Few bounds per history, so that counters are used under one for a while before another comes.
+fn history() -> impl Strategy<Value = Vec<Event>> {
+    prop::collection::vec(bound(), 1..=4).prop_flat_map(|bounds| prop::collection::vec(event(bounds), 1..60))
+}
+
+fn key(case: u64, counter: u8) -> CounterKey {
+    key_of(&format!("case{case}"), &format!("counter{counter}"))
+}
+
+/// Plays a history on both and compares every reply.
+async fn replay(case: u64, history: &[Event], model: &mut Clocked, server: &mut Clocked) -> Result<(), TestCaseError> {
+    let mut now: u64 = 40 * DAY;
+    for (place, event) in history.iter().enumerate() {
+        match event {
+            Event::Clock(us) => now = now.saturating_add_signed(*us),
+            Event::Check(requests) => {
+                let to_call =
+                    |call: &Call| CounterCall { key: key(case, call.counter), bound: call.bound, cost: call.cost, shadow: call.shadow };
+                let requests: Vec<Vec<CounterCall>> = requests.iter().map(|calls| calls.iter().map(to_call).collect()).collect();
+                let requests: Vec<&[CounterCall]> = requests.iter().map(Vec::as_slice).collect();
+                let (said, meant) = (server.check_batch(now, &requests).await, model.check_batch(now, &requests).await);
+                prop_assert_eq!(said, meant, "event {} at {}", place, now);
+            }
+            Event::Refund { call, ago } => {
+                let time_us = crate::calls::START + now.saturating_sub(*ago);
+                let refund = Refund { key: key(case, call.counter), bound: call.bound, units: call.cost, time_us };
+                let refund = std::slice::from_ref(&refund);
+                let (said, meant) = (server.refund(now, refund).await, model.refund(now, refund).await);
+                prop_assert_eq!(said, meant, "event {} at {}", place, now);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn compare_on(flavor: Flavor, cases: u32) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut server = runtime.block_on(Clocked::server(flavor));
+    let mut model = Clocked::model();
+    let config = ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(cases),
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        source_file: Some(file!()),
+        ..ProptestConfig::default()
+    };
+    let mut case = 0;
+    // Every run, those of shrinking included, starts with counters of its own.
+    let cell = std::cell::RefCell::new((&mut server, &mut model, &mut case));
+    let result = proptest::test_runner::TestRunner::new(config).run(&history(), |history| {
+        let mut cell = cell.borrow_mut();
+        let (server, model, case) = &mut *cell;
+        **case += 1;
+        runtime.block_on(replay(**case, &history, model, server))
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+}
+
+#[test]
+fn redis_and_the_models_agree_on_random_histories() {
+    compare_on(Flavor::Redis, 300);
+}
+
+#[test]
+fn valkey_and_the_models_agree_on_random_histories() {
+    compare_on(Flavor::Valkey, 100);
+}
