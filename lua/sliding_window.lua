@@ -9,9 +9,9 @@
 local function sliding_window()
   local SLOTS = 61
 
-  -- By place in the request: units that count, the newest slot with units, the current slot, units in that, and what must go from the hash
-  -- on the next write: positions of slots that have left, or true for all of it.
-  local sums, newest, slots_now, current, stale = {}, {}, {}, {}, {}
+  -- By place in the request: units that count, the sum and the newest slot as stored, the current slot, units in that, and what must go from
+  -- the hash on the next write: positions of slots that have left, or true for all of it.
+  local sums, totals, newest, slots_now, current, stale = {}, {}, {}, {}, {}, {}
 
   -- Reads field "m": sum, newest slot, width, window; nil if it is not that.
   local function parse(text)
@@ -172,6 +172,7 @@ local function sliding_window()
       return slots ~= nil, slots
     end
     local slot, units = floor(now / width), 0
+    totals[i] = sum
     if slot > last then
       sum = advance(i, key, sum, last, slot, here)
     else
@@ -201,8 +202,7 @@ local function sliding_window()
   local function refuse(i, key, b, cost, slots)
     local width = ceil(windows[b] / 60)
     if not slots then
-      local sum, last = parse(call('HGET', key, 'm'))
-      slots = slots_of(key, sum, last)
+      slots = slots_of(key, totals[i], newest[i])
       if not slots then
         return false
       end

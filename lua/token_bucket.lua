@@ -196,7 +196,7 @@ local function token_bucket()
     return us
   end
 
-  -- Gives units back; returns how many.
+  -- Gives units back; returns how many, rounded up.
   local function give(key, b, units)
     local text = try('GET', key)
     local used, step, scale
@@ -216,7 +216,7 @@ local function token_bucket()
     end
     local kept = used > units and used - units or 0
     store(key, kept, step, wait(kept, step, b, scale))
-    return floor(used - kept)
+    return ceil(used - kept)
   end
 
   -- Used units and their time as another algorithm takes them over: rounded up, without refill.

@@ -168,3 +168,6 @@ impl CounterStore for MemoryStore {
         Ok(self.refund_now(refunds))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -136,7 +136,9 @@ proptest! {
             let given = give_back(&mut counter, &bound, units, now, now);
             let after = check(&mut counter.clone(), bound, 0, now);
             prop_assert!(given <= units && after.remaining <= bound.capacity);
-            prop_assert!(after.remaining - before.remaining >= given && after.remaining - before.remaining <= given + 1);
+            // What has drained in part counts as given back whole.
+            let more = after.remaining - before.remaining;
+            prop_assert!(more <= given && more + 1 >= given);
         }
     }
 }

@@ -159,7 +159,7 @@ pub(super) fn take(place: &mut Place<'_>, view: &View, bound: &Bound, cost: u64)
     us
 }
 
-/// Gives units back; returns how many.
+/// Gives units back; returns how many, rounded up.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most 2^53")]
 pub(super) fn give(place: &mut Place<'_>, bucket: &TokenBucket, bound: &Bound, units: u64) -> u64 {
     if bucket.step * STEP_US > place.now + bound.window_us {
@@ -177,7 +177,7 @@ pub(super) fn give(place: &mut Place<'_>, bucket: &TokenBucket, bound: &Bound, u
     let kept = (used - units as f64).max(0.0);
     let step = bucket.step.max(present);
     place.write(State::TokenBucket(TokenBucket { used: kept, step }), wait(kept, step, bound, scale, place.now));
-    (used - kept).floor() as u64
+    (used - kept).ceil() as u64
 }
 
 /// A bucket with `used` units consumed just now (at most the capacity), ready for a store. The limit must not be 0.
