@@ -83,18 +83,18 @@ local function check(packed, position)
   for k = 1, count do
     local key, text, flags, b, cost = keys[k], found[k], nil, nil, nil
     flags, b, cost, position = unpick('<BHd', packed, position)
+    if flags >= 4 then
+      text, flags = again(key), flags - 4
+    end
     local usual = flags == 2 and i == 0 and rates[b] and cost > 0 and text and #text == 12
     if not (usual and algorithms[b].quick(key, text, b, cost, out, k * 4 - 4)) then
-      if flags >= 4 then
-        text = again(key)
-      end
       i = i + 1
       retries[i], replaced[i], bounds[i], costs[i] = false, 0, b, cost
       rooms[i] = algorithms[b].read(i, key, text, b, cost)
       if retries[i] and flags % 2 == 0 then
         admitted = false
       end
-      if flags % 4 >= 2 then
+      if flags >= 2 then
         settle(i, k, admitted, out)
         i, admitted = 0, true
       end

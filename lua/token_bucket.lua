@@ -55,7 +55,10 @@ local function token_bucket()
       steps = FOREVER
     end
     local us = (from + steps) * STEP - now
-    return us < EXACT and us or EXACT - 1
+    if us >= EXACT then
+      us = EXACT - 1
+    end
+    return us > 0 and us or 1
   end
 
   local function store(key, used, step, us)

@@ -195,7 +195,7 @@ async fn bb_51_long_idle_time_is_a_full_bucket() {
             assert_eq!((reply.allowed, reply.remaining), (true, 999_999), "{}", store.name());
         }
         let (rare, start) = (bucket(1, 10, 30 * DAY), 500 * DAY);
-        for (us, left) in [(start, 9), (start + 29 * DAY, 8), (start + 60 * DAY, 9), (start + 91 * DAY, 9)] {
+        for (us, left) in [(start, 9), (start + 29 * DAY, 8), (start + 60 * DAY + HOUR, 9), (start + 91 * DAY + HOUR, 9)] {
             let reply = store.check(us, call(key("b"), rare, 1)).await;
             assert_eq!((reply.allowed, reply.remaining), (true, left), "{} at {us}", store.name());
         }

@@ -24,7 +24,8 @@ fn bound(algorithm: Algorithm) -> impl Strategy<Value = Bound> {
     (units(), prop::option::of(units()), window).prop_map(move |(limit, burst, window_us)| Bound {
         algorithm,
         limit,
-        capacity: if algorithm == Algorithm::TokenBucket { burst.unwrap_or(limit) } else { limit },
+        // Not so much that it drains for centuries: waits end at 2^53 µs.
+        capacity: if algorithm == Algorithm::TokenBucket { burst.unwrap_or(limit).min(limit * 2_000) } else { limit },
         window_us: window_us.max(SECOND),
     })
 }

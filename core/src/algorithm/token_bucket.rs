@@ -82,7 +82,7 @@ fn wait(excess: f64, step: u64, bound: &Bound, scale: f64, now: u64) -> u64 {
         steps = FOREVER;
     }
     let us = (step as f64 + steps) * STEP - now as f64;
-    us.clamp(0.0, EXACT - 1.0) as u64
+    us.clamp(1.0, EXACT - 1.0) as u64
 }
 
 /// No bucket here, or none that can be read.
@@ -117,8 +117,9 @@ pub(super) fn read(place: &mut Place<'_>, bound: &Bound, cost: u64) -> (View, f6
         used_now = (base.used - drained((present - base.step) as f64, bound, scale) / scale).max(0.0);
     }
     let mut view = View { base, used_now, scale };
-    let refusal = (cost as f64 > capacity - used_now).then(|| refuse(place, &mut view, bound, cost)).flatten();
-    (View { ..view }, capacity - view.used_now, refusal)
+    let refusal = if cost as f64 > capacity - used_now { refuse(place, &mut view, bound, cost) } else { None };
+    let room = capacity - view.used_now;
+    (view, room, refusal)
 }
 
 /// Refused: says when the same cost would pass, which is when enough has drained or the counter expires. State above the capacity that no
