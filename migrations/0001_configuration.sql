@@ -69,7 +69,7 @@ CREATE INDEX revision_items_ended ON revision_items (domain, until_revision) WHE
 CREATE INDEX revision_items_hash ON revision_items (hash);
 
 -- Secrets have tables of their own, which no snapshot, API answer or audit entry is made from. The first byte of a value says how it
--- is stored: 0 as it is, 1 sealed with the key of the settings.
+-- is stored (0: as it is), so that a later release can tell what it finds.
 CREATE TABLE secrets (
     name       text PRIMARY KEY,
     value      bytea       NOT NULL,

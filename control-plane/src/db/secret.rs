@@ -37,14 +37,14 @@ pub async fn page_key(connection: &mut PgConnection) -> Result<[u8; 32], sqlx::E
 }
 
 async fn get_or_make(connection: &mut PgConnection, name: &str) -> Result<[u8; 32], sqlx::Error> {
-    let fresh = seal(&rand::random::<[u8; 32]>());
+    let fresh = encode(&rand::random::<[u8; 32]>());
     sqlx::query("INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING")
         .bind(name)
         .bind(fresh)
         .execute(&mut *connection)
         .await?;
     let value: Vec<u8> = sqlx::query_scalar("SELECT value FROM secrets WHERE name = $1").bind(name).fetch_one(connection).await?;
-    unseal(&value)?.try_into().map_err(|_| sqlx::Error::Decode("a secret has the wrong length".into()))
+    decode(&value)?.try_into().map_err(|_| sqlx::Error::Decode("a secret has the wrong length".into()))
 }
 
 /// The credentials of all shards that have some.
@@ -55,7 +55,7 @@ pub async fn credentials(connection: &mut PgConnection) -> Result<Vec<Credential
     type Row = (String, Option<Vec<u8>>, Option<Vec<u8>>);
     let rows: Vec<Row> =
         sqlx::query_as("SELECT shard, username, password FROM shard_credentials ORDER BY shard").fetch_all(connection).await?;
-    let text = |value: Option<Vec<u8>>| value.map(|v| unseal(&v).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())).transpose();
+    let text = |value: Option<Vec<u8>>| value.map(|v| decode(&v).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())).transpose();
     rows.into_iter()
         .map(|(shard, username, password)| Ok(Credentials { shard, username: text(username)?, password: text(password)? }))
         .collect()
@@ -77,21 +77,21 @@ pub async fn put_credentials(transaction: &mut PgConnection, new: &Credentials) 
     if new.username.is_none() && new.password.is_none() {
         sqlx::query("DELETE FROM shard_credentials WHERE shard = $1").bind(&new.shard).execute(&mut *transaction).await?;
     } else {
-        let sealed = |text: &Option<String>| text.as_ref().map(|t| seal(t.as_bytes()));
+        let encoded = |text: &Option<String>| text.as_ref().map(|t| encode(t.as_bytes()));
         let sql = include_str!("sql/put_credentials.sql");
-        sqlx::query(sql).bind(&new.shard).bind(sealed(&new.username)).bind(sealed(&new.password)).execute(&mut *transaction).await?;
+        sqlx::query(sql).bind(&new.shard).bind(encoded(&new.username)).bind(encoded(&new.password)).execute(&mut *transaction).await?;
     }
     sqlx::query("SELECT pg_notify($1, '')").bind(super::SECRETS_CHANNEL).execute(transaction).await?;
     Ok(())
 }
 
-fn seal(value: &[u8]) -> Vec<u8> {
+fn encode(value: &[u8]) -> Vec<u8> {
     [&[PLAIN], value].concat()
 }
 
-fn unseal(value: &[u8]) -> Result<Vec<u8>, sqlx::Error> {
+fn decode(value: &[u8]) -> Result<Vec<u8>, sqlx::Error> {
     match value.split_first() {
         Some((&PLAIN, rest)) => Ok(rest.to_vec()),
-        _ => Err(sqlx::Error::Decode("a secret is sealed in a way that this build does not know".into())),
+        _ => Err(sqlx::Error::Decode("a secret is stored in a way that this build does not know".into())),
     }
 }
