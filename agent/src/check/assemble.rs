@@ -1,9 +1,8 @@
 //! From what each limit said to one decision.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
-use weir_core::decision::{Decision, LimitDecision, LimitMode, Reason};
+use weir_core::decision::{Decision, LimitDecision, LimitMode, Reason, reason, strictest};
 use weir_core::failure::FailureMode;
 use weir_core::limit::{Algorithm, Bound};
 use weir_core::ruleset::{Choice, Chosen, Effective, RuleSet};
@@ -50,10 +49,9 @@ pub(super) fn assemble(set: &RuleSet, domain: Arc<str>, choice: &Choice, answers
         }
         limits.push(limit);
     }
-    let reason = limits.iter().filter(|l| refuses(l)).map(|l| l.reason).min().unwrap_or(Reason::Ok);
     Decision {
-        reason,
-        strictest: strictest(&limits, reason),
+        reason: reason(&limits),
+        strictest: strictest(&limits),
         degraded: limits.iter().find_map(|l| l.degraded),
         tier: set.tiers.get(choice.tier).cloned(),
         revision: set.revision,
@@ -65,7 +63,7 @@ pub(super) fn assemble(set: &RuleSet, domain: Arc<str>, choice: &Choice, answers
 fn untouched(set: &RuleSet, chosen: &Chosen) -> LimitDecision {
     LimitDecision {
         rule: set.rules[chosen.rule].name.clone(),
-        algorithm: Algorithm::default(),
+        algorithm: set.rules[chosen.rule].algorithm,
         limit: None,
         window_us: 0,
         remaining: 0,
@@ -97,7 +95,7 @@ fn counted(bound: &Bound, answer: &LimitAnswer, limit: &mut LimitDecision) {
     limit.degraded = answer.degraded;
     let reply = &answer.reply;
     match answer.degraded.map(|d| d.mode) {
-        // Nothing is known of the counter: it is told as untouched, so that it is never the strictest of several.
+        // Nothing is known of the counter: it is told as untouched.
         Some(FailureMode::Open) => limit.remaining = bound.capacity,
         Some(FailureMode::Closed) => (limit.reason, limit.retry_after_us) = (Reason::Unavailable, Some(UNAVAILABLE_RETRY_US)),
         Some(FailureMode::Local) | None => {
@@ -108,26 +106,4 @@ fn counted(bound: &Bound, answer: &LimitAnswer, limit: &mut LimitDecision) {
             }
         }
     }
-}
-
-fn refuses(limit: &LimitDecision) -> bool {
-    limit.mode == LimitMode::Enforce && limit.reason != Reason::Ok
-}
-
-/// The limit that headers and the top of the body report. On refusal one that gives the decision's reason, with the longest
-/// retry-after, so that waiting it passes all of its kind; else the one with the least left of its limit.
-fn strictest(limits: &[LimitDecision], reason: Reason) -> Option<usize> {
-    let enforced = limits.iter().enumerate().filter(|(_, l)| l.mode == LimitMode::Enforce);
-    if reason == Reason::Ok {
-        return enforced.filter(|(_, l)| l.limit.is_some()).min_by(|(_, a), (_, b)| left(a, b)).map(|(index, _)| index);
-    }
-    let wait = |l: &LimitDecision| l.retry_after_us.unwrap_or(u64::MAX);
-    // `min_by_key` takes the first of equals, `max_by_key` the last: the first rule named is the better explanation.
-    enforced.filter(|(_, l)| l.reason == reason).min_by_key(|(_, l)| u64::MAX - wait(l)).map(|(index, _)| index)
-}
-
-/// Compares remaining/limit without dividing.
-fn left(a: &LimitDecision, b: &LimitDecision) -> Ordering {
-    let share = |x: &LimitDecision, y: &LimitDecision| u128::from(x.remaining) * u128::from(y.limit.unwrap_or_default());
-    share(a, b).cmp(&share(b, a))
 }
