@@ -2,12 +2,14 @@
 
 use weir_agent::limiter::store::Refund;
 use weir_core::counter::CounterCall;
+use weir_core::key::CounterKey;
+use weir_core::limit::Bound;
 
 use crate::calls::{MINUTE, SECOND, START, bucket, call, each, fixed, key, key_of, sliding};
 use crate::clocked::Clocked;
 
-const fn shadow(call: CounterCall) -> CounterCall {
-    CounterCall { shadow: true, ..call }
+const fn shadow(key: CounterKey, bound: Bound) -> CounterCall {
+    CounterCall { key, bound, cost: 1, shadow: true }
 }
 
 #[tokio::test]
@@ -37,8 +39,7 @@ async fn a_refusing_limit_leaves_the_others_untouched() {
 #[tokio::test]
 async fn a_shadow_limit_never_refuses_and_is_written_only_with_the_request() {
     for mut store in Clocked::each().await {
-        let (enforced, shadowed) =
-            (call(key_of("a", "enforced"), fixed(3, MINUTE), 1), shadow(call(key_of("a", "shadow"), sliding(2, MINUTE), 1)));
+        let (enforced, shadowed) = (call(key_of("a", "enforced"), fixed(3, MINUTE), 1), shadow(key_of("a", "shadow"), sliding(2, MINUTE)));
         let mut seen = Vec::new();
         for _ in 0..5 {
             let replies = store.check_batch(0, &[&[shadowed.clone(), enforced.clone()]]).await.remove(0);
@@ -48,7 +49,7 @@ async fn a_shadow_limit_never_refuses_and_is_written_only_with_the_request() {
             [((true, 1), (true, 2)), ((true, 0), (true, 1)), ((false, 0), (true, 0)), ((false, 0), (false, 0)), ((false, 0), (false, 0))];
         assert_eq!(seen, expected, "{}", store.name());
         // A shadow limit that would pass is not charged for a refused request.
-        let other = shadow(call(key_of("a", "other"), bucket(9, 9, MINUTE), 1));
+        let other = shadow(key_of("a", "other"), bucket(9, 9, MINUTE));
         let replies = store.check_batch(0, &[&[other, enforced]]).await.remove(0);
         assert_eq!((replies[0].allowed, replies[0].remaining), (true, 9), "{}", store.name());
     }

@@ -50,6 +50,7 @@ impl Clock for ManualClock {
 }
 
 /// A store, and how it is told the time.
+#[allow(clippy::large_enum_variant, reason = "there are four of them")]
 pub(crate) enum Clocked {
     /// The models alone.
     Model(HashMap<CounterKey, Counter>),

@@ -3,6 +3,8 @@
 //! Where time matters the tests set it ([`clocked`]): the memory store by its clock, the servers by a few lines of Lua before the script,
 //! which itself takes no time from anybody. What only real servers can show (foreign keys, TTLs, lost scripts) runs on their own clock.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
 mod atomicity;
 mod calls;
 mod cases;
