@@ -45,10 +45,13 @@ async fn an_agent_takes_secrets_ring_and_rules_and_says_so() {
     assert_eq!((sync.hello.domains.as_slice(), sync.hello.have.as_slice()), (["default".to_owned()].as_slice(), [].as_slice()));
     assert!(sync.hello.features.contains(&"algorithm:fixed_window".to_owned()));
     assert!(!agent.status().ready);
-    sync.say(FromServer::Secrets(secrets())).await;
     let target = v1::Have::ring(3, SetHash::of(&ring()));
     sync.snapshot(&target, &ring()).await;
     assert_eq!(sync.hear().await, FromAgent::Ack(v1::Ack { applied: Some(target) }));
+    let warnings = agent.status().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("hash secret")), "{warnings:?}");
+    sync.say(FromServer::Secrets(secrets())).await;
+    until_status(&agent, "the secret is in force", |status| status.warnings.is_empty()).await;
     sync.give_rules(7, &rules(5)).await;
     let status = agent.status();
     assert!(status.ready && status.connected && status.stale_seconds == Some(0.0), "{status:?}");

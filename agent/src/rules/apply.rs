@@ -191,6 +191,7 @@ impl Applier {
         locked.secrets.unlock(&mut unlocked);
         (self.outlets.ring)(Ring { revision, shards: unlocked }).map_err(|error| Refusal::Invalid(vec![error]))?;
         locked.ring = Some((revision, shards));
+        self.store.set_unkeyed(locked.secrets.hash_secret.is_none());
         self.store.ring_in_force(InForce { revision, hash: SetHash::of(items), origin });
         tracing::info!(revision, "ring in force");
         Ok(())
@@ -202,6 +203,7 @@ impl Applier {
         if let Some(secret) = &secrets.hash_secret {
             (self.outlets.secret)(secret.clone());
         }
+        self.store.set_unkeyed(locked.ring.is_some() && secrets.hash_secret.is_none());
         if let Some((revision, shards)) = &locked.ring {
             let mut shards = shards.clone();
             secrets.unlock(&mut shards);

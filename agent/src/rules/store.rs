@@ -60,6 +60,8 @@ struct State {
     domains: BTreeMap<Name, DomainState>,
     ring: Option<InForce>,
     ring_refused: Option<String>,
+    /// A ring is in force, but no secret for the keys that go there.
+    unkeyed: bool,
     connected: bool,
     /// When a control plane last confirmed that this is the newest, since the epoch.
     confirmed: Option<Duration>,
@@ -96,6 +98,11 @@ impl RuleStore {
         let mut state = self.state.write();
         state.ring = Some(ring);
         state.ring_refused = None;
+    }
+
+    /// Notes whether the ring in force has no secret of its own for counter keys.
+    pub fn set_unkeyed(&self, unkeyed: bool) {
+        self.state.write().unkeyed = unkeyed;
     }
 
     /// Notes why a ring is not in force.
@@ -181,6 +188,10 @@ impl RuleStore {
                 warnings.push(format!("domain {}: the newest rules are not in force: {why}", domain.domain));
             }
             warnings.extend(domain.left_out.iter().map(|item| format!("domain {}: left out: {item}", domain.domain)));
+        }
+        if state.unkeyed {
+            warnings
+                .push("the control plane sent no hash secret: counter keys are hashed with a built-in one that everybody knows".to_owned());
         }
         warnings.extend(state.ring_refused.iter().map(|why| format!("the newest ring is not in force: {why}")));
         warnings
