@@ -117,7 +117,14 @@ pub async fn remove_domain(
     author: &str,
 ) -> Result<Published, sqlx::Error> {
     let changes = changes(before, &[], None);
-    sqlx::query("DELETE FROM documents WHERE domain = $1").bind(&head.domain).execute(&mut *transaction).await?;
+    // Its alerts too: a domain of the same name that is made later is another one.
+    for sql in [
+        "DELETE FROM documents WHERE domain = $1",
+        "DELETE FROM alert_deliveries WHERE domain = $1",
+        "DELETE FROM alerts WHERE domain = $1",
+    ] {
+        sqlx::query(sql).bind(&head.domain).execute(&mut *transaction).await?;
+    }
     audit::insert(transaction, &head.domain, None, &changes, author).await?;
     Ok(Published { revision: head.revision, changes })
 }

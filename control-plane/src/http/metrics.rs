@@ -16,6 +16,7 @@ use super::params::Nothing;
 use super::problem::Problem;
 use crate::auth::Viewer;
 use crate::db::set::{self, RING};
+use crate::push::metrics::AgentMetrics;
 use crate::state::App;
 
 /// What a request is counted by. All values come from the code, so their number is fixed.
@@ -30,6 +31,8 @@ struct Labels {
 #[derive(Debug, Default)]
 pub struct Metrics {
     requests: Family<Labels, Counter>,
+    /// What is done for agents.
+    pub agents: AgentMetrics,
 }
 
 impl Metrics {
@@ -38,6 +41,7 @@ impl Metrics {
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register("weir_http_requests", "Requests to the admin API by route and status", metrics.requests.clone());
+        metrics.agents.register(registry);
         metrics
     }
 }

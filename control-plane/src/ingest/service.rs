@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
@@ -16,6 +16,7 @@ use super::batch::{Batch, BatchError};
 use super::row::Window;
 use super::writer::{Stored, Writer};
 use crate::auth::agent::AgentToken;
+use crate::push::MAX_STREAMS;
 use crate::push::hello::may;
 use crate::push::hub::Hub;
 use crate::push::service::peer;
@@ -27,11 +28,13 @@ const AHEAD: usize = 16;
 pub(crate) struct Ingest {
     hub: Arc<Hub>,
     writer: Writer,
+    /// Places for streams.
+    room: Arc<Semaphore>,
 }
 
 impl Ingest {
     pub(super) fn new(hub: Arc<Hub>, writer: Writer) -> Self {
-        Self { hub, writer }
+        Self { hub, writer, room: Arc::new(Semaphore::new(MAX_STREAMS)) }
     }
 }
 
@@ -42,9 +45,15 @@ impl EventIngest for Ingest {
     async fn upload(&self, request: Request<Streaming<v1::EventBatch>>) -> Result<Response<Self::UploadStream>, Status> {
         let app = self.hub.app();
         let token = self.hub.tokens().check(app, request.metadata(), peer(&request)).await?;
+        let full = |_| Status::resource_exhausted("too many agents upload to this replica; try another time");
+        let place = self.room.clone().try_acquire_owned().map_err(full)?;
         let (outbound, acks) = mpsc::channel(AHEAD);
         let upload = Upload { hub: self.hub.clone(), writer: self.writer.clone(), token, agent: None };
-        app.tasks.spawn(upload.serve(request.into_inner(), outbound));
+        let serving = upload.serve(request.into_inner(), outbound);
+        app.tasks.spawn(async move {
+            serving.await;
+            drop(place);
+        });
         Ok(Response::new(Box::pin(ReceiverStream::new(acks))))
     }
 }
@@ -80,12 +89,22 @@ impl Upload {
             Err(error) => return Ok(ack(false, error.to_string())),
         };
         self.check_agent(&batch.id.agent).await?;
-        let refused = batch.refused;
+        let (refused, metrics) = (batch.refused, &self.hub.app().metrics.agents);
         match self.writer.store(batch).await {
-            Ok(Stored::Now) if refused > 0 => Ok(ack(true, format!("{refused} rows were out of bounds and left out"))),
-            Ok(Stored::Now) => Ok(ack(true, String::new())),
-            Ok(Stored::Before) => Ok(ack(false, "stored before".into())),
-            Ok(Stored::Never(reason)) => Ok(ack(false, reason)),
+            Ok(Stored::Now) => {
+                metrics.batches.inc();
+                metrics.refused_rows.inc_by(refused.unsigned_abs());
+                let left_out = (refused > 0).then(|| format!("{refused} rows were out of bounds and left out"));
+                Ok(ack(true, left_out.unwrap_or_default()))
+            }
+            Ok(Stored::Before) => {
+                metrics.unwanted_batches.inc();
+                Ok(ack(false, String::new()))
+            }
+            Ok(Stored::Never(reason)) => {
+                metrics.unwanted_batches.inc();
+                Ok(ack(false, reason))
+            }
             Err(away) => Err(Status::unavailable(away.to_string())),
         }
     }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::PgListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 use weir_proto::v1;
 
-use super::claim;
+use super::claim::{self, Claim};
 use super::published::{Latest, Published, RING, Secrets};
-use super::roster::Roster;
+use super::roster::{Roster, Stream};
 use super::tokens::{Tokens, note_use};
 use super::{DEAD_AFTER, MAX_STREAMS};
 use crate::db;
@@ -28,6 +28,8 @@ const DEBOUNCE: Duration = Duration::from_millis(20);
 const POLL: Duration = Duration::from_secs(3);
 /// Before the database is tried again.
 const RETRY: Duration = Duration::from_millis(500);
+/// Claims made at a time.
+const CLAIMS: usize = 3;
 /// A look at the database that takes longer has failed.
 const LOOK: Duration = Duration::from_secs(10);
 
@@ -47,6 +49,8 @@ pub struct Hub {
     latest: watch::Sender<Arc<Latest>>,
     roster: Roster,
     tokens: Tokens,
+    /// So that agents that all reconnect at once leave connections to the database for the others.
+    claims: Semaphore,
 }
 
 impl Hub {
@@ -54,7 +58,14 @@ impl Hub {
     #[must_use]
     pub fn new(app: App) -> Arc<Self> {
         let latest = watch::Sender::new(Arc::default());
-        Arc::new(Self { app, replica: Uuid::now_v7(), latest, roster: Roster::default(), tokens: Tokens::default() })
+        Arc::new(Self {
+            app,
+            replica: Uuid::now_v7(),
+            latest,
+            roster: Roster::default(),
+            tokens: Tokens::default(),
+            claims: Semaphore::new(CLAIMS),
+        })
     }
 
     /// The shared parts.
@@ -79,6 +90,15 @@ impl Hub {
     #[must_use]
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
+    }
+
+    /// Claims a stream's name for its token.
+    ///
+    /// # Errors
+    /// The database is away: nobody knows, and the claim must be repeated.
+    pub async fn claim(&self, stream: &Stream) -> sqlx::Result<Claim> {
+        let _turn = self.claims.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
+        claim::claim(&self.app.pool, stream, self.replica).await
     }
 
     /// Watches the newest.
@@ -206,7 +226,7 @@ impl Hub {
     }
 
     /// Whether there is room for this stream; an older one of the same agent ends.
-    pub fn join(&self, stream: &Arc<super::roster::Stream>) -> bool {
+    pub fn join(&self, stream: &Arc<Stream>) -> bool {
         self.roster.join(stream.clone(), MAX_STREAMS)
     }
 }

@@ -7,6 +7,7 @@
 pub mod claim;
 pub mod hello;
 pub mod hub;
+pub mod metrics;
 pub mod published;
 pub mod record;
 pub mod report;
@@ -28,7 +29,7 @@ use crate::state::App;
 /// The largest message of a stream, in bytes; agents send small ones.
 const MAX_MESSAGE: usize = 256 * 1024;
 /// The largest batch of events, in bytes.
-const MAX_BATCH: usize = 8 * 1024 * 1024;
+const MAX_BATCH: usize = 4 * 1024 * 1024;
 /// The most streams of one replica; an agent beyond is told to try another time (and with it, another replica).
 pub const MAX_STREAMS: usize = 10_000;
 /// An agent that says nothing for this long is gone.

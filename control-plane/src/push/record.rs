@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::claim::{Claim, claim};
+use super::claim::Claim;
 use super::hub::Hub;
 use super::report::{Report, SetReport};
 use super::roster::{Ending, Stream};
@@ -19,7 +19,7 @@ const GATHER: Duration = Duration::from_millis(30);
 /// Heartbeats wait for this long at most.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long a last write may take when the control plane stops.
-const LAST: Duration = Duration::from_secs(3);
+const LAST: Duration = Duration::from_secs(1);
 
 /// Writes until the control plane stops, and then once more when the last stream has ended.
 pub async fn run(hub: Arc<Hub>) {
@@ -79,7 +79,7 @@ pub async fn flush(hub: &Hub) -> sqlx::Result<()> {
 }
 
 async fn claim_again(hub: &Hub, stream: &Stream) -> sqlx::Result<()> {
-    match claim(&hub.app().pool, stream, hub.replica()).await? {
+    match hub.claim(stream).await? {
         Claim::Granted(_) => stream.state().claimed = true,
         Claim::Taken => stream.end(Ending::NameTaken),
     }

@@ -12,9 +12,10 @@ use weir_proto::v1::agent_message::Message as FromAgent;
 use weir_proto::v1::server_message::Message as ToAgent;
 
 use super::DEAD_AFTER;
-use super::claim::{Claim, claim};
+use super::claim::Claim;
 use super::hello::Introduction;
 use super::hub::Hub;
+use super::metrics::AgentMetrics;
 use super::published::{Latest, RING, set_of};
 use super::report::{self, Refusal};
 use super::roster::{Ending, Stream};
@@ -29,6 +30,8 @@ pub type Outbound = mpsc::Sender<Result<v1::ServerMessage, Status>>;
 const HELLO: Duration = Duration::from_secs(10);
 /// How long the database may take to say whose name it is; then the stream goes on and the question is asked later.
 const CLAIM: Duration = Duration::from_secs(2);
+/// How long an agent may take to read that its stream ends.
+const FAREWELL: Duration = Duration::from_secs(1);
 /// Between two pings.
 const PING: Duration = Duration::from_secs(5);
 /// The age at which a stream is asked to begin anew, so that streams spread over replicas; up to a quarter less by chance.
@@ -61,28 +64,31 @@ pub async fn serve(
     mut inbound: impl Messages<Item = Result<v1::AgentMessage, Status>> + Unpin,
     outbound: Outbound,
 ) {
-    let hello = match timeout(HELLO, inbound.next()).await {
+    let stop = hub.app().stop.clone();
+    let hello = match stop.run_until_cancelled(timeout(HELLO, inbound.next())).await.unwrap_or(Ok(None)) {
         Ok(Some(Ok(v1::AgentMessage { message: Some(FromAgent::Hello(hello)) }))) => hello,
-        Ok(Some(Ok(_))) => return refuse(&outbound, "the first message must be Hello", REFUSED).await,
+        Ok(Some(Ok(_))) => return reject(&hub, &outbound, "the first message must be Hello").await,
         Ok(Some(Err(_)) | None) | Err(_) => return,
     };
     let hello = match Introduction::read(hello, &caller.token) {
         Ok(hello) => hello,
-        Err(error) => return refuse(&outbound, &error.to_string(), REFUSED).await,
+        Err(error) => return reject(&hub, &outbound, &error.to_string()).await,
     };
     let session = new_session(&hello, &caller);
     let stream = Arc::new(Stream::new(caller.token.id, hello, now(&hub)));
     let mut link = Link { hub, stream, session: Mutex::new(session), wake: Notify::new(), outbound };
     if let Err(ending) = link.introduce().await {
-        return refuse(&link.outbound, ending.reason(), REFUSED).await;
+        return reject(&link.hub, &link.outbound, ending.reason()).await;
     }
     if !link.hub.join(&link.stream) {
-        return refuse(&link.outbound, "too many agents are connected to this replica", REFUSED).await;
+        return reject(&link.hub, &link.outbound, "too many agents are connected to this replica").await;
     }
     if !caller.private {
         link.stream.state().report.last_error = "secrets are not sent: the stream is neither behind TLS nor on this machine".into();
     }
+    link.metrics().streams.inc();
     let why = link.run(&mut inbound).await;
+    link.metrics().streams.dec();
     tracing::info!(agent = %link.stream.agent, why, "stream ended");
     link.hub.roster().leave(link.stream.clone());
 }
@@ -95,10 +101,16 @@ fn new_session(hello: &Introduction, caller: &Caller) -> Session {
     session
 }
 
-async fn refuse(outbound: &Outbound, reason: &str, retry: Duration) {
+/// Refuses a stream that has only begun.
+async fn reject(hub: &Hub, outbound: &Outbound, reason: &str) {
+    hub.app().metrics.agents.refused_streams.inc();
+    refuse(outbound, reason).await;
+}
+
+async fn refuse(outbound: &Outbound, reason: &str) {
     tracing::warn!(reason, "stream refused");
-    let refuse = v1::Refuse { reason: reason.to_owned(), retry_after_ms: millis(retry) };
-    let _ = timeout(HELLO, outbound.send(Ok(message(ToAgent::Refuse(refuse))))).await;
+    let refuse = v1::Refuse { reason: reason.to_owned(), retry_after_ms: millis(REFUSED) };
+    let _ = timeout(FAREWELL, outbound.send(Ok(message(ToAgent::Refuse(refuse))))).await;
 }
 
 impl Link {
@@ -106,9 +118,13 @@ impl Link {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn metrics(&self) -> &AgentMetrics {
+        &self.hub.app().metrics.agents
+    }
+
     /// Asks the database whose name it is. If it does not answer, the stream goes on: an agent must get its rules without it.
     async fn introduce(&mut self) -> Result<(), Ending> {
-        match timeout(CLAIM, claim(&self.hub.app().pool, &self.stream, self.hub.replica())).await {
+        match timeout(CLAIM, self.hub.claim(&self.stream)).await {
             Ok(Ok(Claim::Granted(refused))) => {
                 self.stream.state().claimed = true;
                 for (set, version) in refused {
@@ -127,9 +143,11 @@ impl Link {
 
     /// Reads and writes until one of them ends; why.
     async fn run(&self, inbound: &mut (impl Messages<Item = Result<v1::AgentMessage, Status>> + Unpin)) -> &'static str {
+        let stop = &self.hub.app().stop;
         tokio::select! {
             why = self.read(inbound) => why,
             why = self.write() => why,
+            () = stop.cancelled() => self.drain("the control plane stops").await,
         }
     }
 
@@ -161,12 +179,14 @@ impl Link {
 
     fn acknowledged(&self, ack: &v1::Ack) {
         let Some((set, revision, hash)) = ack.applied.as_ref().and_then(|have| self.about(have)) else { return };
+        self.metrics().acks.inc();
         self.session().runs(set, (revision, hash));
         self.note_runs(set, revision, hash);
     }
 
     fn refused(&self, nack: &v1::Nack) {
         let Some((set, revision, hash)) = nack.refused.as_ref().and_then(|have| self.about(have)) else { return };
+        self.metrics().nacks.inc();
         let errors = report::errors(nack);
         tracing::warn!(agent = %self.stream.agent, set, revision, ?errors, temporary = nack.temporary, "revision refused");
         {
@@ -230,7 +250,6 @@ impl Link {
                     let why = *ending.borrow();
                     return self.end(why).await;
                 }
-                () = self.hub.app().stop.cancelled() => return self.drain("the control plane stops").await,
             }
         }
     }
@@ -253,6 +272,7 @@ impl Link {
                     for chunk in published.snapshot() {
                         self.send(ToAgent::Snapshot(chunk)).await?;
                     }
+                    self.metrics().snapshots.inc();
                 }
             }
         }
@@ -272,13 +292,14 @@ impl Link {
 
     async fn end(&self, ending: Option<Ending>) -> &'static str {
         let reason = ending.map_or("the stream ends", Ending::reason);
-        refuse(&self.outbound, reason, REFUSED).await;
+        refuse(&self.outbound, reason).await;
         reason
     }
 
     async fn drain(&self, why: &'static str) -> &'static str {
         let after = Duration::from_millis(rand::random_range(200..2_000));
-        let _ = self.send(ToAgent::Drain(v1::Drain { reconnect_after_ms: millis(after) })).await;
+        let drain = ToAgent::Drain(v1::Drain { reconnect_after_ms: millis(after) });
+        let _ = timeout(FAREWELL, self.outbound.send(Ok(message(drain)))).await;
         why
     }
 

@@ -2,6 +2,7 @@
 
 use tonic::Code;
 use weir_proto::v1;
+use weir_proto::v1::agent_message::Message as FromAgent;
 use weir_proto::v1::server_message::Message as ToAgent;
 
 use super::bed::{Bed, rules};
@@ -29,12 +30,16 @@ async fn new_and_known_agents_are_served_from_memory_and_nothing_is_lost() {
     let know = v1::Hello { have: vec![settled.have.clone()], ..hello("known") };
     let mut known = Sync::open(address, &bed.agent_token, know).await.unwrap();
     while !matches!(known.next_but_ping().await, Some(ToAgent::UpToDate(up)) if up.current.as_ref() == Some(&settled.have)) {}
-    let mut thief = Sync::open(address, &bed.agent_token, hello("taken")).await.unwrap();
     // Writes and reads of operators say so, and events are not acknowledged.
     assert_eq!(bed.admin.send("POST", "/v1/apply", &[], Some(&rules(5))).await.status, 503);
     assert_eq!(bed.admin.get("/v1/agents").await.status, 503);
     let away = Upload::open(address, &bed.agent_token).await.unwrap().store(batch("known", 1)).await.unwrap_err();
     assert_eq!(away.code(), Code::Unavailable);
+
+    for stream in [&fresh, &known] {
+        stream.send(FromAgent::Heartbeat(v1::Heartbeat::default())).await;
+    }
+    let mut thief = Sync::open(address, &bed.agent_token, hello("taken")).await.unwrap();
 
     bed.postgres.restart().await.unwrap();
     assert!(thief.refusal().await.contains("another token"), "found out as soon as the database can tell");
