@@ -9,7 +9,7 @@ use super::store::Stored;
 use super::webhook::SendError;
 use crate::db::time::Time;
 
-/// Attempts before a delivery is given up: with `backoff` that is about 40 minutes.
+/// Attempts before a delivery is given up: with the waits between them that is about 40 minutes.
 pub const MAX_ATTEMPTS: i32 = 10;
 /// How long a replica has for one attempt before another may try, in seconds: longer than any attempt takes.
 const LEASE: f64 = 60.0;

@@ -5,9 +5,8 @@ use sqlx::error::DatabaseError;
 use weir_core::item::SetHash;
 
 use super::published::SetName;
-use super::report::SetReport;
+use super::report::{Refusal, SetReport};
 use super::roster::Stream;
-use super::session::Version;
 use crate::db::time::Time;
 use uuid::Uuid;
 
@@ -18,7 +17,7 @@ const MAX_AGENTS: i64 = 100_000;
 #[derive(Debug)]
 pub enum Claim {
     /// The name is this token's; here is what this build of the agent refused for good before.
-    Granted(Vec<(SetName, Version)>),
+    Granted(Vec<(SetName, Refusal)>),
     /// The name is another token's.
     Taken,
 }
@@ -62,14 +61,15 @@ pub async fn claim(pool: &PgPool, stream: &Stream, replica: Uuid) -> sqlx::Resul
         .bind(runs().map(|runs| runs.map(|(_, hash)| hash.0.to_vec())).collect::<Vec<Option<Vec<u8>>>>())
         .execute(&mut *transaction)
         .await?;
-    let sql = "SELECT domain, refused_revision, refused_hash FROM agent_sets \
+    let sql = "SELECT domain, refused_revision, refused_hash, errors FROM agent_sets \
                WHERE agent = $1 AND refused_build = $2 AND NOT temporary AND refused_revision IS NOT NULL AND refused_hash IS NOT NULL";
-    let refused: Vec<(String, i64, Vec<u8>)> =
+    let refused: Vec<(String, i64, Vec<u8>, Vec<String>)> =
         sqlx::query_as(sql).bind(stream.agent.as_str()).bind(&stream.build).fetch_all(&mut *transaction).await?;
     transaction.commit().await?;
-    let refused = refused
-        .into_iter()
-        .filter_map(|(set, revision, hash)| Some((set.into(), (revision.unsigned_abs(), SetHash(hash.try_into().ok()?)))));
+    let refused = refused.into_iter().filter_map(|(set, revision, hash, errors)| {
+        let hash = SetHash(hash.try_into().ok()?);
+        Some((set.into(), Refusal { revision: revision.unsigned_abs(), hash, errors, temporary: false }))
+    });
     Ok(Claim::Granted(refused.collect()))
 }
 

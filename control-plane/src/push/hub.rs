@@ -98,7 +98,15 @@ impl Hub {
     /// The database is away: nobody knows, and the claim must be repeated.
     pub async fn claim(&self, stream: &Stream) -> sqlx::Result<Claim> {
         let _turn = self.claims.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
-        claim::claim(&self.app.pool, stream, self.replica).await
+        let claim = claim::claim(&self.app.pool, stream, self.replica).await?;
+        if let Claim::Granted(refused) = &claim {
+            let mut state = stream.state();
+            state.claimed = true;
+            for (set, refusal) in refused {
+                state.report.still_refuses(set, refusal.clone());
+            }
+        }
+        Ok(claim)
     }
 
     /// Watches the newest.

@@ -80,7 +80,7 @@ pub async fn flush(hub: &Hub) -> sqlx::Result<()> {
 
 async fn claim_again(hub: &Hub, stream: &Stream) -> sqlx::Result<()> {
     match hub.claim(stream).await? {
-        Claim::Granted(_) => stream.state().claimed = true,
+        Claim::Granted(_) => {}
         Claim::Taken => stream.end(Ending::NameTaken),
     }
     Ok(())

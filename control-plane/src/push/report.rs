@@ -86,6 +86,16 @@ impl Report {
         }
     }
 
+    /// An earlier stream of the agent refused this revision; it counts as long as the agent runs nothing newer and said nothing else.
+    pub fn still_refuses(&mut self, set: &str, refusal: Refusal) {
+        if let Some(report) = self.sets.get_mut(set)
+            && report.refused.is_none()
+            && report.runs.is_none_or(|(revision, _)| revision < refusal.revision)
+        {
+            report.refused = Some(refusal);
+        }
+    }
+
     /// The agent refused this revision.
     pub fn refused(&mut self, set: &str, refusal: Refusal) {
         if let Some(report) = self.sets.get_mut(set) {

@@ -1,25 +1,25 @@
 //! One agent's stream, from its first message to its end.
 
+mod hear;
+mod tell;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
 use tokio_stream::{Stream as Messages, StreamExt as _};
 use tonic::Status;
 use weir_proto::v1;
 use weir_proto::v1::agent_message::Message as FromAgent;
 use weir_proto::v1::server_message::Message as ToAgent;
 
-use super::DEAD_AFTER;
 use super::claim::Claim;
 use super::hello::Introduction;
 use super::hub::Hub;
 use super::metrics::AgentMetrics;
-use super::published::{Latest, RING, set_of};
-use super::report::{self, Refusal};
 use super::roster::{Ending, Stream};
-use super::session::{Due, Session};
+use super::session::Session;
 use crate::auth::agent::AgentToken;
 use crate::db::time::Time;
 
@@ -32,10 +32,6 @@ const HELLO: Duration = Duration::from_secs(10);
 const CLAIM: Duration = Duration::from_secs(2);
 /// How long an agent may take to read that its stream ends.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Between two pings.
-const PING: Duration = Duration::from_secs(5);
-/// The age at which a stream is asked to begin anew, so that streams spread over replicas; up to a quarter less by chance.
-const MAX_AGE: Duration = Duration::from_secs(6 * 3_600);
 /// When a refused agent may try again: what is refused here does not change by itself.
 const REFUSED: Duration = Duration::from_secs(30);
 
@@ -126,9 +122,8 @@ impl Link {
     async fn introduce(&mut self) -> Result<(), Ending> {
         match timeout(CLAIM, self.hub.claim(&self.stream)).await {
             Ok(Ok(Claim::Granted(refused))) => {
-                self.stream.state().claimed = true;
-                for (set, version) in refused {
-                    self.session().refused_for_good(&set, version);
+                for (set, refusal) in refused {
+                    self.session().refused_for_good(&set, (refusal.revision, refusal.hash));
                 }
                 tracing::info!(agent = %self.stream.agent, build = self.stream.build, "stream opened");
                 Ok(())
@@ -141,171 +136,22 @@ impl Link {
         }
     }
 
-    /// Reads and writes until one of them ends; why.
+    /// Serves until one side ends it; why.
     async fn run(&self, inbound: &mut (impl Messages<Item = Result<v1::AgentMessage, Status>> + Unpin)) -> &'static str {
         let stop = &self.hub.app().stop;
+        let mut ending = self.stream.ending();
+        // The stream holds the sender: there is always a value in the end.
+        let ended = async { ending.wait_for(Option::is_some).await.ok().and_then(|ending| *ending) };
         tokio::select! {
-            why = self.read(inbound) => why,
-            why = self.write() => why,
+            why = self.hear(inbound) => why,
+            why = self.tell() => why,
+            ending = ended => {
+                let why = ending.map_or("the stream ends", Ending::reason);
+                refuse(&self.outbound, why).await;
+                why
+            }
             () = stop.cancelled() => self.drain("the control plane stops").await,
         }
-    }
-
-    async fn read(&self, inbound: &mut (impl Messages<Item = Result<v1::AgentMessage, Status>> + Unpin)) -> &'static str {
-        loop {
-            let message = match timeout(DEAD_AFTER, inbound.next()).await {
-                Ok(Some(Ok(message))) => message,
-                Ok(Some(Err(_))) => return "the connection broke",
-                Ok(None) => return "the agent ended it",
-                Err(_) => {
-                    self.stream.state().report.last_error = format!("said nothing for {} s", DEAD_AFTER.as_secs());
-                    return "the agent is silent";
-                }
-            };
-            self.stream.state().last_seen = now(&self.hub);
-            match message.message {
-                Some(FromAgent::Ack(ack)) => self.acknowledged(&ack),
-                Some(FromAgent::Nack(nack)) => self.refused(&nack),
-                Some(FromAgent::Heartbeat(heartbeat)) => {
-                    let mut state = self.stream.state();
-                    state.report.heartbeat(&heartbeat);
-                    state.dirty = true;
-                }
-                // A second Hello, or a message of a later version: neither says anything about what the agent runs.
-                Some(FromAgent::Hello(_)) | None => {}
-            }
-        }
-    }
-
-    fn acknowledged(&self, ack: &v1::Ack) {
-        let Some((set, revision, hash)) = ack.applied.as_ref().and_then(|have| self.about(have)) else { return };
-        self.metrics().acks.inc();
-        self.session().runs(set, (revision, hash));
-        self.note_runs(set, revision, hash);
-    }
-
-    fn refused(&self, nack: &v1::Nack) {
-        let Some((set, revision, hash)) = nack.refused.as_ref().and_then(|have| self.about(have)) else { return };
-        self.metrics().nacks.inc();
-        let errors = report::errors(nack);
-        tracing::warn!(agent = %self.stream.agent, set, revision, ?errors, temporary = nack.temporary, "revision refused");
-        {
-            let mut session = self.session();
-            if nack.temporary {
-                session.refused_for_now(set, (revision, hash), Instant::now().into_std(), rand::random());
-            } else {
-                session.refused_for_good(set, (revision, hash));
-            }
-        }
-        {
-            let mut state = self.stream.state();
-            state.report.refused(set, Refusal { revision, hash, errors, temporary: nack.temporary });
-            state.dirty = true;
-        }
-        self.hub.roster().notify();
-        self.wake.notify_one();
-    }
-
-    /// Set, revision and hash of a message, if the stream is about that set.
-    fn about<'a>(&self, have: &'a v1::Have) -> Option<(&'a str, u64, weir_core::item::SetHash)> {
-        let set = set_of(have).filter(|set| self.session().wants(set))?;
-        let revision = i64::try_from(have.revision).ok()?.unsigned_abs();
-        Some((set, revision, have.set_hash()?))
-    }
-
-    fn note_runs(&self, set: &str, revision: u64, hash: weir_core::item::SetHash) {
-        {
-            let mut state = self.stream.state();
-            state.report.runs(set, revision, hash);
-            state.dirty = true;
-        }
-        self.hub.roster().notify();
-    }
-
-    async fn write(&self) -> &'static str {
-        let (mut latest, mut ending) = (self.hub.watch(), self.stream.ending());
-        let mut ping = interval(PING);
-        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let too_old = Instant::now() + MAX_AGE.mul_f64(1.0 - 0.25 * rand::random::<f64>());
-        loop {
-            if self.send_due(&mut latest).await.is_err() {
-                return "the agent does not read";
-            }
-            let retry = self.session().next_retry().map_or(too_old, Instant::from_std);
-            tokio::select! {
-                _ = latest.changed() => {}
-                () = self.wake.notified() => {}
-                () = sleep_until(retry.min(too_old)) => {
-                    if Instant::now() >= too_old {
-                        return self.drain("it is old").await;
-                    }
-                }
-                _ = ping.tick() => {
-                    let message = self.ping(&latest.borrow_and_update().clone());
-                    if self.send(message).await.is_err() {
-                        return "the agent does not read";
-                    }
-                }
-                Ok(()) = ending.changed() => {
-                    let why = *ending.borrow();
-                    return self.end(why).await;
-                }
-            }
-        }
-    }
-
-    /// Sends all that is due, looking anew at the newest after each: what came while the agent was slow to read is skipped.
-    async fn send_due(&self, latest: &mut watch::Receiver<Arc<Latest>>) -> Result<(), ()> {
-        loop {
-            let newest = latest.borrow_and_update().clone();
-            let Some(due) = self.session().due(&newest, Instant::now().into_std()) else { return Ok(()) };
-            match due {
-                Due::Secrets => {
-                    let secrets = newest.secrets.as_ref().map(|secrets| secrets.message()).unwrap_or_default();
-                    self.send(ToAgent::Secrets(secrets)).await?;
-                }
-                Due::UpToDate(published) => {
-                    self.note_runs(&published.set, published.revision, published.hash);
-                    self.send(ToAgent::UpToDate(v1::UpToDate { current: Some(published.have()) })).await?;
-                }
-                Due::Snapshot(published) => {
-                    for chunk in published.snapshot() {
-                        self.send(ToAgent::Snapshot(chunk)).await?;
-                    }
-                    self.metrics().snapshots.inc();
-                }
-            }
-        }
-    }
-
-    fn ping(&self, latest: &Latest) -> ToAgent {
-        let wanted = || self.stream.sets.iter();
-        ToAgent::Ping(v1::Ping {
-            latest: wanted().filter_map(|set| Some(latest.sets.get(set)?.have())).collect(),
-            live_agents: wanted()
-                .filter(|set| ***set != *RING)
-                // This agent lives, even if the count is not that far yet.
-                .map(|domain| (domain.to_string(), latest.live_agents.get(&**domain).copied().unwrap_or(0).max(1)))
-                .collect(),
-        })
-    }
-
-    async fn end(&self, ending: Option<Ending>) -> &'static str {
-        let reason = ending.map_or("the stream ends", Ending::reason);
-        refuse(&self.outbound, reason).await;
-        reason
-    }
-
-    async fn drain(&self, why: &'static str) -> &'static str {
-        let after = Duration::from_millis(rand::random_range(200..2_000));
-        let drain = ToAgent::Drain(v1::Drain { reconnect_after_ms: millis(after) });
-        let _ = timeout(FAREWELL, self.outbound.send(Ok(message(drain)))).await;
-        why
-    }
-
-    /// Sends a message; an agent that does not take it for as long as we would wait for one of its own is gone.
-    async fn send(&self, to_agent: ToAgent) -> Result<(), ()> {
-        timeout(DEAD_AFTER, self.outbound.send(Ok(message(to_agent)))).await.map_err(drop)?.map_err(drop)
     }
 }
 

@@ -22,6 +22,8 @@ async fn new_and_known_agents_are_served_from_memory_and_nothing_is_lost() {
     bed.agent_becomes("known", |agent| agent["domains"][0]["state"] == "current").await;
     bed.agent_becomes("taken", |agent| agent["connected"] == false).await;
 
+    // The testbed's server does not wait for its disk: what was committed a moment ago would not outlive it otherwise.
+    sqlx::query("CHECKPOINT").execute(&bed.pool()).await.unwrap();
     bed.postgres.kill().await;
     // An agent that nobody has seen before, one that comes back with what it has, and one under a name that is not its own.
     let mut fresh = Sync::open(address, &bed.agent_token, hello("fresh")).await.unwrap();

@@ -33,6 +33,12 @@ async fn a_refused_revision_is_shown_with_its_reason_and_not_sent_again() {
     let mut stream = Sync::open(address, &bed.agent_token, know.clone()).await.unwrap();
     assert!(stream.snapshot("").await.have.domain.is_empty());
     assert!(stream.is_quiet_for(Duration::from_millis(300)).await);
+    stream.send(FromAgent::Heartbeat(v1::Heartbeat { decisions_per_second: 1.5, ..v1::Heartbeat::default() })).await;
+    let agent = bed.agent_becomes("gw-1", |agent| agent["decisions_per_second"] == 1.5).await;
+    assert_eq!(
+        (&agent["domains"][0]["state"], &agent["domains"][0]["errors"][0]),
+        (&"refused".into(), &"/rules/0: no such algorithm".into())
+    );
     drop(stream);
     let mut stream = Sync::open(address, &bed.agent_token, v1::Hello { build: "0.2.0".into(), ..know }).await.unwrap();
     assert_eq!(stream.snapshot("default").await.have, bad.have);
