@@ -10,10 +10,12 @@ mod agents {
     mod events;
     mod http;
     mod ingest_batches;
+    mod ingest_soak;
     mod ingest_upkeep;
     mod push_auth;
     mod push_outage;
     mod push_registry;
+    mod push_soak;
     mod push_streams;
     mod receiver;
     mod wire;

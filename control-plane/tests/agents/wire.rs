@@ -64,9 +64,13 @@ pub(super) struct Arrived {
 
 impl Sync {
     pub(super) async fn open(address: SocketAddr, token: &str, hello: v1::Hello) -> Result<Self, Status> {
+        Self::over(channel(address).await, token, hello).await
+    }
+
+    pub(super) async fn over(channel: Channel, token: &str, hello: v1::Hello) -> Result<Self, Status> {
         let (to_server, messages) = mpsc::channel(64);
         to_server.send(v1::AgentMessage { message: Some(FromAgent::Hello(hello)) }).await.unwrap();
-        let mut client = ConfigSyncClient::new(channel(address).await);
+        let mut client = ConfigSyncClient::new(channel);
         let response = client.sync(with_token(ReceiverStream::new(messages), token)).await?;
         Ok(Self { to_server, from_server: response.into_inner() })
     }
