@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use secrecy::SecretString;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ use weir_agent::settings::{AgentSettings, ControlPlaneSettings, RulesFrom};
 use weir_core::name::Name;
 
 use crate::args::Dev;
+use crate::client::Client;
 
 /// The decision budget here. The default of 5 ms is for an agent with a free core; on this machine everything shares a few.
 const BUDGET: Duration = Duration::from_millis(100);
@@ -26,18 +28,31 @@ const READY: Duration = Duration::from_secs(20);
 pub(super) struct Fleet(Vec<Agent>);
 
 impl Fleet {
-    /// Waits until all have rules.
-    pub(super) async fn ready(&self) -> anyhow::Result<()> {
-        let ready = async {
-            let mut tick = tokio::time::interval(Duration::from_millis(20));
-            while !self.0.iter().all(|agent| agent.status().ready) {
+    /// Waits until the control plane sees all of them on the newest rules and ring, and they have reached the shards. Rules from the last
+    /// run's disk are not enough: the private shards have other ports now.
+    pub(super) async fn ready(&self, client: &Client) -> anyhow::Result<()> {
+        let converged = async {
+            let mut tick = tokio::time::interval(Duration::from_millis(50));
+            loop {
                 tick.tick().await;
+                let agents = client.list("/v1/agents", &[]).await?;
+                let current = |name: &str| agents.iter().any(|agent| agent["name"] == name && is_current(agent));
+                if self.0.iter().all(|agent| current(agent.status().name.as_str())) {
+                    break;
+                }
             }
+            futures::future::join_all(self.0.iter().map(Agent::settled)).await;
+            anyhow::Ok(())
         };
-        tokio::time::timeout(READY, ready).await.context("the agents got no rules from the control plane within 20 s")?;
-        futures::future::join_all(self.0.iter().map(Agent::settled)).await;
-        Ok(())
+        tokio::time::timeout(READY, converged).await.context("the agents did not get the newest rules within 20 s")?
     }
+}
+
+/// Whether an agent, as the admin API shows it, runs the newest of everything it wants.
+fn is_current(agent: &Value) -> bool {
+    let is_current = |set: &Value| set["state"] == "current";
+    let domains = agent["domains"].as_array().map(Vec::as_slice).unwrap_or_default();
+    agent["connected"] == true && is_current(&agent["ring"]) && !domains.is_empty() && domains.iter().all(is_current)
 }
 
 /// Starts them; the first that ends by itself says why through `failed`.

@@ -71,7 +71,7 @@ async fn serve(dev: &Dev, data: &Path, servers: &mut Option<Servers>, stop: &Can
     seed::run(&client, &servers.shards).await?;
     let (failed, failure) = tokio::sync::oneshot::channel();
     let fleet = agents::start(dev, data, &grpc, &tokens.agent, stop, tasks, failed).await?;
-    fleet.ready().await?;
+    fleet.ready(&client).await?;
     if dev.traffic {
         tasks.spawn(traffic::run(format!("http://127.0.0.1:{}", dev.gateway_port), stop.clone()));
     }
