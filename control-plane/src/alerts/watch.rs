@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use sqlx::PgPool;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 use weir_core::clock::Clock;
 
 use super::state::Condition;
+use super::store::Stored;
 use super::target::AllowList;
 use super::webhook::{Message, send};
 use super::{delivery, store};
@@ -25,6 +27,8 @@ const RETRY: Duration = Duration::from_secs(2);
 const WINDOW: i64 = 60;
 /// Agents send what happened after a second or two: so long ago a bucket must be over to count, in seconds.
 const LATE: i64 = 5;
+/// How much before and after a change its link shows, in seconds.
+const AROUND: i64 = 900;
 /// Deliveries sent at a time.
 const AT_A_TIME: i64 = 16;
 /// The advisory lock of looking.
@@ -78,12 +82,19 @@ pub async fn look(pool: &PgPool, public_url: &str, now: i64) -> sqlx::Result<usi
         changes += 1;
         tracing::info!(domain = stored.domain, alert = %stored.alert.name, ?change, share, "alert changed");
         if stored.alert.webhook.is_some() {
-            let link = format!("{public_url}/?domain={}&rule={}", stored.domain, stored.alert.rule);
-            delivery::add(&mut transaction, &stored, state, change, &link).await?;
+            delivery::add(&mut transaction, &stored, state, change, &link(public_url, &stored, now)).await?;
         }
     }
     transaction.commit().await?;
     Ok(changes)
+}
+
+/// The dashboard's view that shows what happened: the rule's traffic from well before the change to a little after. Names need no escaping.
+fn link(public_url: &str, stored: &Stored, now: i64) -> String {
+    let before = AROUND + i64::try_from(stored.alert.r#for.as_duration().as_secs()).unwrap_or_default();
+    let time = |seconds: i64| Timestamp::from_second(seconds).map(|time| time.to_string()).unwrap_or_default();
+    let (domain, rule) = (&stored.domain, &stored.alert.rule);
+    format!("{public_url}/?domain={domain}&rule={rule}&from={}&to={}", time(now - before), time(now + AROUND / 3))
 }
 
 async fn deliver_regularly(app: App, allowed: Arc<AllowList>, made: Arc<Notify>) {

@@ -82,6 +82,7 @@ async fn it_fires_after_its_time_is_told_signed_and_resolves() {
     let firing = bodies.iter().find(|body| body["event"] == "firing").unwrap();
     assert!(bodies.iter().any(|body| body["event"] == "resolved"));
     assert_eq!((&firing["rule"], &firing["alert"]), (&json!("search"), &json!("too-many")));
+    assert!(firing["link"].as_str().unwrap().starts_with("https://weir.example/?domain=default&rule=search&from=20"), "{firing}");
     assert!(firing["denied_share_percent"].as_f64().unwrap() > 20.0);
     for (call, body) in calls.iter().zip(&bodies) {
         let given = call.headers["weir-signature"].to_str().unwrap();
