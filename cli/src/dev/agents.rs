@@ -21,6 +21,8 @@ use crate::client::Client;
 
 /// The decision budget here. The default of 5 ms is for an agent with a free core; on this machine everything shares a few.
 const BUDGET: Duration = Duration::from_millis(100);
+/// How long each may take to finish requests, and then to hand in its events.
+const GRACE: Duration = Duration::from_secs(1);
 /// How long agents may take to get their rules at start.
 const READY: Duration = Duration::from_secs(20);
 
@@ -70,7 +72,6 @@ pub(super) async fn start(
     for (number, port) in (1..).zip(&dev.agent_ports) {
         let mut settings = settings(&format!("agent-{number}"), data, control_plane, token)?;
         settings.listen.tcp = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, *port)));
-        settings.listen.grace = Duration::from_secs(1);
         let (started, handle) = oneshot::channel();
         let (stop, failures) = (stop.clone(), failures.clone());
         tasks.spawn(async move {
@@ -120,6 +121,7 @@ fn settings(name: &str, data: &Path, control_plane: &str, token: &str) -> anyhow
     let mut settings = AgentSettings::new(Name::new(name)?, RulesFrom::ControlPlane(source));
     settings.state_dir = Some(data.join(name));
     settings.budget = BUDGET;
+    settings.listen.grace = GRACE;
     settings.domains = vec![Name::new("default")?];
     Ok(settings)
 }

@@ -26,6 +26,14 @@ use crate::output;
 /// How long everything together may take to stop; what is left then is ended with this process.
 const PATIENCE: Duration = Duration::from_millis(4_500);
 
+/// What runs beside the servers, in the order in which it stops: agents hand in what they have counted, so the control plane outlives them.
+#[derive(Default)]
+struct Running {
+    stop: CancellationToken,
+    agents: TaskTracker,
+    control_plane: TaskTracker,
+}
+
 /// Runs until Ctrl-C or SIGTERM, or until a part ends by itself.
 pub(crate) async fn run(dev: Dev) -> anyhow::Result<()> {
     let signal = weir_agent::run::stop_signal().context("cannot listen for signals")?;
@@ -34,18 +42,19 @@ pub(crate) async fn run(dev: Dev) -> anyhow::Result<()> {
     let data = dev.data.canonicalize()?;
     let _lock = lock(&data)?;
     log_to(&data.join("weir.log"))?;
-    let stop = CancellationToken::new();
-    let tasks = TaskTracker::new();
+    let running = Running::default();
     let mut servers = None;
     let mut signal = std::pin::pin!(signal);
     let result = tokio::select! {
         () = &mut signal => Ok(()),
-        result = serve(&dev, &data, &mut servers, &stop, &tasks) => result,
+        result = serve(&dev, &data, &mut servers, &running) => result,
     };
-    stop.cancel();
-    tasks.close();
+    running.stop.cancel();
+    running.agents.close();
+    running.control_plane.close();
     let ended = tokio::time::timeout(PATIENCE, async {
-        tasks.wait().await;
+        running.agents.wait().await;
+        running.control_plane.wait().await;
         if let Some(servers) = &servers {
             servers.stop().await;
         }
@@ -57,7 +66,7 @@ pub(crate) async fn run(dev: Dev) -> anyhow::Result<()> {
 }
 
 /// Starts everything, says so, and waits for the first part that fails.
-async fn serve(dev: &Dev, data: &Path, servers: &mut Option<Servers>, stop: &CancellationToken, tasks: &TaskTracker) -> anyhow::Result<()> {
+async fn serve(dev: &Dev, data: &Path, servers: &mut Option<Servers>, running: &Running) -> anyhow::Result<()> {
     output::note("starting Postgres and Redis ...");
     let servers: &Servers = servers.insert(Servers::start(dev, data).await?);
     output::note("starting the control plane, agents and the demo gateway ...");
@@ -66,14 +75,14 @@ async fn serve(dev: &Dev, data: &Path, servers: &mut Option<Servers>, stop: &Can
     let grpc = format!("http://{}", control_plane.grpc_addr());
     let tokens = Tokens::get(&control_plane, &url, data).await?;
     let link = control_plane.sign_in_link().await?;
-    stop_with(control_plane, stop, tasks);
+    stop_after_the_agents(control_plane, running);
     let client = Client::with_token(&url, tokens.admin.clone())?;
     seed::run(&client, &servers.shards).await?;
     let (failed, failure) = tokio::sync::oneshot::channel();
-    let fleet = agents::start(dev, data, &grpc, &tokens.agent, stop, tasks, failed).await?;
+    let fleet = agents::start(dev, data, &grpc, &tokens.agent, &running.stop, &running.agents, failed).await?;
     fleet.ready(&client).await?;
     if dev.traffic {
-        tasks.spawn(traffic::run(format!("http://127.0.0.1:{}", dev.gateway_port), stop.clone()));
+        running.agents.spawn(traffic::run(format!("http://127.0.0.1:{}", dev.gateway_port), running.stop.clone()));
     }
     banner::print(dev, data, servers, &link, &tokens);
     match failure.await {
@@ -89,11 +98,11 @@ fn settings(dev: &Dev, servers: &Servers) -> Settings {
     settings
 }
 
-/// The control plane stops last of all tasks that it serves: its own shutdown waits for them.
-fn stop_with(control_plane: ControlPlane, stop: &CancellationToken, tasks: &TaskTracker) {
-    let stop = stop.clone();
-    tasks.spawn(async move {
+fn stop_after_the_agents(control_plane: ControlPlane, running: &Running) {
+    let (stop, agents) = (running.stop.clone(), running.agents.clone());
+    running.control_plane.spawn(async move {
         stop.cancelled().await;
+        agents.wait().await;
         control_plane.shutdown().await;
     });
 }
