@@ -160,3 +160,14 @@ pub(crate) struct Dev {
     #[arg(long)]
     pub(crate) traffic: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weir_dev_listens_where_the_readme_says() {
+        let Ok(Args { command: Command::Dev(dev), .. }) = Args::try_parse_from(["weir", "dev"]) else { panic!("not `weir dev`") };
+        assert_eq!((dev.http_port, dev.grpc_port, dev.agent_ports.as_slice(), dev.gateway_port), (7070, 7071, &[7080, 7081][..], 8080));
+    }
+}
