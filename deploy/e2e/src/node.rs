@@ -32,6 +32,13 @@ impl Answer {
     pub fn degraded(&self) -> bool {
         !self.body["degraded"].is_null()
     }
+
+    /// The shard that counted the strictest limit, or should have; empty where no shard did.
+    #[must_use]
+    pub fn shard(&self) -> &str {
+        let strictest = self.body["limits"].as_array().and_then(|limits| limits.iter().find(|limit| limit["rule"] == self.body["rule"]));
+        strictest.and_then(|limit| limit["shard"].as_str()).unwrap_or_default()
+    }
 }
 
 /// A running agent.

@@ -93,8 +93,8 @@ impl Product {
         };
         product.configure(&plan.rules).await?;
         for number in 1..=plan.agents {
-            let settings = product.agent_settings(&format!("agent-{number}"))?;
-            product.nodes.push(Node::start(settings, free_port()?).await?);
+            let node = product.join(&format!("agent-{number}"), plan.budget).await?;
+            product.nodes.push(node);
         }
         product.converged(PATIENCE).await?;
         Ok(product)
@@ -106,6 +106,26 @@ impl Product {
             self.api.done(Method::POST, "/v1/shards", None, Some(&shard)).await?;
         }
         self.api.apply(rules).await?;
+        Ok(())
+    }
+
+    /// Starts an agent with a decision budget of its own, which has rules and shards then. The caller stops it.
+    ///
+    /// # Errors
+    /// It does not start, or gets no rules.
+    pub async fn join(&self, name: &str, budget: Duration) -> anyhow::Result<Node> {
+        let mut settings = self.agent_settings(name)?;
+        settings.budget = budget;
+        let node = Node::start(settings, free_port()?).await?;
+        self.ready(&node.agent).await?;
+        Ok(node)
+    }
+
+    /// Waits until an agent has rules, and has reached every shard.
+    async fn ready(&self, agent: &Agent) -> anyhow::Result<()> {
+        let ready = await_until(PATIENCE, async || agent.status().ready && agent.status().shards.len() == self.redis.len()).await;
+        anyhow::ensure!(ready, "agent {} got no rules or shards", agent.status().name);
+        agent.settled().await;
         Ok(())
     }
 
@@ -197,9 +217,7 @@ impl Product {
     /// It does not start, or gets no rules.
     pub async fn gateway(&self) -> anyhow::Result<String> {
         let agent = Agent::start(self.agent_settings("demo-gateway")?).await?;
-        let ready = await_until(PATIENCE, async || agent.status().ready && agent.status().shards.len() == self.redis.len()).await;
-        anyhow::ensure!(ready, "the gateway's agent got no rules");
-        agent.settled().await;
+        self.ready(&agent).await?;
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
         tokio::spawn(async move { weir_demo_gateway::serve(listener, &agent).await });

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use tokio::process::Command;
-use weir_e2e::{Plan, Product};
+use weir_e2e::{Plan, Product, closed};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_signs_in_makes_a_rule_and_sees_whom_it_refuses() {
-    let product = Product::start(Plan::default()).await.unwrap();
+    let product = Product::start(Plan { rules: closed(), ..Plan::default() }).await.unwrap();
     let gateway = product.gateway().await.unwrap();
     let link = product.sign_in_link().await.unwrap();
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web");
