@@ -4,10 +4,11 @@ mod assemble;
 mod counters;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use weir_core::counter::CounterCall;
 use weir_core::decision::{Cause, Decision, Degraded, LimitMode, Reason};
@@ -17,7 +18,7 @@ use weir_core::request::Request;
 use weir_core::ruleset::{Choice, ChoiceError, Effective, RuleSet};
 
 use self::assemble::{assemble, hopeless};
-use self::counters::{Counters, RuleCounters};
+use self::counters::{Counters, DomainCounters};
 use crate::events::Recorder;
 use crate::limiter::{LimitQuery, Limiter};
 
@@ -46,7 +47,7 @@ pub enum CheckError {
 #[derive(Debug)]
 pub struct Checker {
     /// The domains that this agent serves; a domain is there from the start, its rules may come later.
-    domains: HashMap<Arc<str>, ArcSwapOption<Compiled>>,
+    domains: HashMap<Arc<str>, Served>,
     secret: ArcSwap<HashSecret>,
     on_no_rules: OnNoRules,
     limiter: Arc<Limiter>,
@@ -54,12 +55,20 @@ pub struct Checker {
     counters: Counters,
 }
 
+/// A domain that is served.
+#[derive(Debug, Default)]
+struct Served {
+    compiled: ArcSwapOption<Compiled>,
+    /// The metric handles of decisions without rules, once there was one.
+    without_rules: OnceLock<[Counter; 2]>,
+}
+
 /// Rules with the metric handles beside them.
 #[derive(Debug)]
 struct Compiled {
     set: Arc<RuleSet>,
     domain: Arc<str>,
-    rules: Vec<RuleCounters>,
+    counters: DomainCounters,
 }
 
 impl Checker {
@@ -72,7 +81,7 @@ impl Checker {
         limiter: Arc<Limiter>,
         recorder: Arc<Recorder>,
     ) -> Self {
-        let domains = domains.into_iter().map(|name| (Arc::from(name.as_str()), ArcSwapOption::empty())).collect();
+        let domains = domains.into_iter().map(|name| (Arc::from(name.as_str()), Served::default())).collect();
         Self { domains, secret: ArcSwap::from_pointee(secret), on_no_rules, limiter, recorder, counters: Counters::default() }
     }
 
@@ -83,11 +92,11 @@ impl Checker {
 
     /// Decides by these rules from now on. False, and nothing happens, if their domain is not served.
     pub fn set_rules(&self, set: Arc<RuleSet>) -> bool {
-        let Some((domain, slot)) = self.domains.get_key_value(set.domain.as_str()) else { return false };
-        let rules = set.rules.iter().map(|_| RuleCounters::default()).collect();
-        let compiled = Arc::new(Compiled { set, domain: domain.clone(), rules });
-        if let Some(previous) = slot.swap(Some(compiled.clone())) {
-            self.counters.forget_removed(domain, &previous.set, &compiled.set);
+        let Some((domain, served)) = self.domains.get_key_value(set.domain.as_str()) else { return false };
+        let counters = self.counters.of_domain(domain.clone(), set.rules.len());
+        let compiled = Arc::new(Compiled { set, domain: domain.clone(), counters });
+        if let Some(previous) = served.compiled.swap(Some(compiled.clone())) {
+            self.counters.retire(&previous, &compiled.set);
         }
         true
     }
@@ -95,7 +104,7 @@ impl Checker {
     /// The rules of `domain` in use.
     #[must_use]
     pub fn rules(&self, domain: &str) -> Option<Arc<RuleSet>> {
-        self.domains.get(domain)?.load().as_ref().map(|compiled| compiled.set.clone())
+        self.domains.get(domain)?.compiled.load().as_ref().map(|compiled| compiled.set.clone())
     }
 
     /// Hashes counter keys with this secret from now on.
@@ -108,8 +117,10 @@ impl Checker {
     /// # Errors
     /// [`CheckError`]: the question is bad.
     pub async fn check(&self, request: &Request<'_>, deadline: Instant) -> Result<Decision, CheckError> {
-        let slot = self.domains.get(request.domain).ok_or_else(|| CheckError::UnknownDomain(request.domain.to_owned()))?;
-        let Some(compiled) = slot.load_full() else { return Ok(self.without_rules(request)) };
+        let Some((domain, served)) = self.domains.get_key_value(request.domain) else {
+            return Err(CheckError::UnknownDomain(request.domain.to_owned()));
+        };
+        let Some(compiled) = served.compiled.load_full() else { return Ok(self.without_rules(request, domain, served)) };
         let mut choice = Choice::default();
         compiled.set.choose(request, &self.secret.load(), &mut choice)?;
         let decision = self.decide(&compiled, &choice, deadline).await;
@@ -125,15 +136,17 @@ impl Checker {
         assemble(&compiled.set, compiled.domain.clone(), choice, &answers)
     }
 
-    fn without_rules(&self, request: &Request<'_>) -> Decision {
+    fn without_rules(&self, request: &Request<'_>, domain: &Arc<str>, served: &Served) -> Decision {
         let (mode, reason) = match self.on_no_rules {
             OnNoRules::Open => (FailureMode::Open, Reason::Ok),
             OnNoRules::Closed => (FailureMode::Closed, Reason::Unavailable),
         };
         let degraded = Some(Degraded { mode, cause: Cause::NoRules });
-        let domain = self.domains.get_key_value(request.domain).map_or_else(|| Arc::from(request.domain), |(domain, _)| domain.clone());
+        let domain = domain.clone();
         let decision = Decision { reason, limits: Vec::new(), strictest: None, degraded, tier: None, revision: 0, domain };
-        self.counters.count_without_rules(&decision);
+        for counter in served.without_rules.get_or_init(|| self.counters.without_rules(&decision)) {
+            counter.inc();
+        }
         self.recorder.record(request, &decision);
         decision
     }
@@ -143,10 +156,10 @@ impl Checker {
 fn queries(set: &RuleSet, choice: &Choice) -> Vec<LimitQuery> {
     let mut queries = Vec::with_capacity(choice.rules.len());
     for chosen in &choice.rules {
-        if let Effective::Counted { bound, key, cost } = &chosen.effective
-            && *cost <= bound.capacity
+        if let Effective::Counted { bound, key } = &chosen.effective
+            && chosen.cost <= bound.capacity
         {
-            let call = CounterCall { key: *key, bound: *bound, cost: *cost, shadow: chosen.mode == LimitMode::Shadow };
+            let call = CounterCall { key: *key, bound: *bound, cost: chosen.cost, shadow: chosen.mode == LimitMode::Shadow };
             queries.push(LimitQuery { call, on_failure: set.rules[chosen.rule].on_failure });
         }
     }

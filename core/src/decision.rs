@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::FailureMode;
+use crate::key::CounterKey;
 use crate::limit::Algorithm;
 use crate::name::Name;
 
@@ -153,6 +154,8 @@ impl Outcome {
 pub struct LimitDecision {
     /// The rule.
     pub rule: Name,
+    /// Its position in [`RuleSet::rules`](crate::ruleset::RuleSet::rules).
+    pub position: usize,
     /// How it counts.
     pub algorithm: Algorithm,
     /// The reported limit (a token bucket's capacity); `None`: unlimited.
@@ -175,6 +178,10 @@ pub struct LimitDecision {
     pub degraded: Option<Degraded>,
     /// The shard that counted (or should have), if any.
     pub shard: Option<Name>,
+    /// The counter; `None` for a limit that counts nothing: unlimited, or 0.
+    pub key: Option<CounterKey>,
+    /// Units that the request takes, or would have taken.
+    pub cost: u64,
 }
 
 impl LimitDecision {

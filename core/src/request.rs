@@ -1,12 +1,34 @@
 //! A request as rules see it, whatever surface it came through.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::HeaderMap;
 
 use crate::subject::Subject;
 
-/// One question to the limiter. Built by a transport; all bounds (lengths, counts) are already enforced there.
+/// The longest host, by the rules of DNS.
+pub const MAX_HOST: usize = 255;
+/// The longest path, as most servers have it.
+pub const MAX_PATH: usize = 8 << 10;
+/// The longest value of a header that rules look at.
+pub const MAX_HEADER: usize = 8 << 10;
+/// The longest method; the longest registered one has 17 characters.
+pub const MAX_METHOD: usize = 32;
+/// The longest tier: no tier has a longer name.
+pub const MAX_TIER: usize = crate::name::MAX_LENGTH;
+
+/// A part of a request that is longer than allowed: the question is bad (400).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the {what} has more than {most} bytes")]
+pub struct TooLong {
+    /// Which part.
+    pub what: String,
+    /// The most bytes that it may have.
+    pub most: usize,
+}
+
+/// One question to the limiter, whichever transport built it.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     /// The domain whose rules apply.
@@ -29,4 +51,32 @@ pub struct Request<'a> {
     pub descriptors: &'a [(&'a str, &'a str)],
     /// Units to take, 0 to [`crate::limit::MAX_UNITS`].
     pub cost: u64,
+}
+
+impl Request<'_> {
+    /// Who is limited: the subject, else the client address (an IPv6 one as its network of `v6_prefix` bits), else the one anonymous
+    /// subject.
+    #[must_use]
+    pub fn limited(&self, v6_prefix: u8) -> Subject<'_> {
+        match (&self.subject, self.client_ip) {
+            (Some(subject), _) => Subject { kind: Cow::Borrowed(&subject.kind), id: Cow::Borrowed(&subject.id) },
+            (None, Some(ip)) => Subject::from_ip(ip, v6_prefix),
+            (None, None) => Subject::anonymous(),
+        }
+    }
+
+    /// Whether each part is of a length that rules are made for. Ids of subjects are bounded by their type.
+    ///
+    /// # Errors
+    /// [`TooLong`] names the first that is not.
+    pub fn bounds(&self) -> Result<(), TooLong> {
+        let parts = [
+            ("path", self.path, MAX_PATH),
+            ("host", self.host, MAX_HOST),
+            ("method", self.method, MAX_METHOD),
+            ("tier", self.tier, MAX_TIER),
+        ];
+        let long = parts.into_iter().find(|(_, part, most)| part.is_some_and(|part| part.len() > *most));
+        long.map_or(Ok(()), |(what, _, most)| Err(TooLong { what: what.to_owned(), most }))
+    }
 }

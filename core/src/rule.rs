@@ -35,7 +35,7 @@ pub enum KeyPart {
     Method,
     /// `tier`.
     Tier,
-    /// `header:NAME`: a header's value (name in lower case).
+    /// `header:NAME`: a header's value (name in lower case). All requests in which it has several values share one counter.
     Header(String),
     /// `param:NAME`: what `{NAME}` of the path template stands for.
     Param(String),
@@ -80,7 +80,7 @@ pub struct DescriptorMatch {
 /// Which requests a rule is about: all given parts must hold, an empty part always does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Match {
-    /// One of these methods (upper case).
+    /// One of these methods (upper case). `GET` is `HEAD` too, since services answer both with the same handler.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<String>,
     /// One of these hosts: exact, or `*.suffix` (lower case, without port).
@@ -130,9 +130,22 @@ pub struct Rule {
     /// In mode `enforce`: the share of subjects (0 to 100) for which it refuses; for the others it is a shadow rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforce_percent: Option<u8>,
-    /// Takes the cost from this request header instead of from the request's own cost (lower case).
+    /// Takes the cost from this request header (lower case), one whole number of at least 1, instead of from the request's own cost. Only
+    /// for a header that the gateway sets or overwrites: what the client sets is the client's to choose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_header: Option<String>,
+}
+
+impl Match {
+    /// Whether it is about requests of this method.
+    pub(crate) fn has_method(&self, method: &str) -> bool {
+        self.methods.is_empty() || self.methods.iter().any(|given| given == method) || (method == "HEAD" && implies_head(&self.methods))
+    }
+}
+
+/// Whether these methods, with `GET` among them and without `HEAD`, are about `HEAD` nevertheless.
+pub(crate) fn implies_head(methods: &[String]) -> bool {
+    methods.iter().any(|method| method == "GET") && !methods.iter().any(|method| method == "HEAD")
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]

@@ -80,6 +80,31 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// The kind of all subjects that come from one place, such as a header that only ever holds tenants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind(Box<str>);
+
+/// Why a text is not a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be a lower-case letter and at most 31 lower-case letters, digits or '_', and neither {IP} nor {ANONYMOUS}")]
+pub struct KindError;
+
+impl Kind {
+    /// The kind as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for Kind {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, KindError> {
+        if is_kind(text) && ![IP, ANONYMOUS].contains(&text) { Ok(Self(text.into())) } else { Err(KindError) }
+    }
+}
+
 /// Whether `text` can be a subject's kind: a lower-case letter, then at most 31 lower-case letters, digits or `_`.
 #[must_use]
 pub fn is_kind(text: &str) -> bool {

@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use weir_core::decision::{Decision, LimitDecision, LimitMode, Reason, reason, strictest};
 use weir_core::failure::FailureMode;
+use weir_core::headers::UNAVAILABLE_RETRY_US;
 use weir_core::limit::{Algorithm, Bound};
 use weir_core::ruleset::{Choice, Chosen, Effective, RuleSet};
 
 use crate::limiter::LimitAnswer;
-
-/// When a request that was refused with 503 may be tried again.
-const UNAVAILABLE_RETRY_US: u64 = 1_000_000;
 
 /// Whether an enforced limit can never let this request pass, so that no counter needs to be asked.
 pub(super) fn hopeless(choice: &Choice) -> bool {
@@ -19,7 +17,7 @@ pub(super) fn hopeless(choice: &Choice) -> bool {
             && match &chosen.effective {
                 Effective::Unlimited => false,
                 Effective::Blocked(_) => true,
-                Effective::Counted { bound, cost, .. } => *cost > bound.capacity,
+                Effective::Counted { bound, .. } => chosen.cost > bound.capacity,
             }
     })
 }
@@ -37,7 +35,7 @@ pub(super) fn assemble(set: &RuleSet, domain: Arc<str>, choice: &Choice, answers
                 (limit.limit, limit.window_us) = (Some(0), bound.window_us);
                 limit.reason = Reason::Blocked;
             }
-            Effective::Counted { bound, cost, .. } if *cost > bound.capacity => {
+            Effective::Counted { bound, .. } if chosen.cost > bound.capacity => {
                 report(bound, &mut limit);
                 limit.reason = Reason::CostExceedsCapacity;
             }
@@ -63,6 +61,7 @@ pub(super) fn assemble(set: &RuleSet, domain: Arc<str>, choice: &Choice, answers
 fn untouched(set: &RuleSet, chosen: &Chosen) -> LimitDecision {
     LimitDecision {
         rule: set.rules[chosen.rule].name.clone(),
+        position: chosen.rule,
         algorithm: set.rules[chosen.rule].algorithm,
         limit: None,
         window_us: 0,
@@ -74,6 +73,11 @@ fn untouched(set: &RuleSet, chosen: &Chosen) -> LimitDecision {
         source: chosen.source.clone(),
         degraded: None,
         shard: None,
+        key: match chosen.effective {
+            Effective::Counted { key, .. } => Some(key),
+            Effective::Unlimited | Effective::Blocked(_) => None,
+        },
+        cost: chosen.cost,
     }
 }
 

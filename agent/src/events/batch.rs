@@ -110,9 +110,9 @@ pub(super) fn denial(
         limit: limit.and_then(|l| l.limit).unwrap_or_default(),
         window_ms: limit.map_or(0, |l| l.window_us.div_ceil(1_000)),
         retry_after_ms: limit.and_then(|l| l.retry_after_us).map_or(0, |us| us.div_ceil(1_000)),
-        cost: request.cost,
+        cost: limit.map_or(request.cost, |l| l.cost),
         shard: text(limit.and_then(|l| l.shard.as_ref())),
-        key: String::new(),
+        key: limit.and_then(|l| l.key).map_or_else(String::new, |key| key.as_str().to_owned()),
         weight: 1.0,
     }
 }

@@ -8,7 +8,6 @@ use weir_core::clock::Clock;
 use weir_core::decision::{Cause, Decision, LimitDecision, LimitMode, Outcome, Reason};
 use weir_core::name::Name;
 use weir_core::request::Request;
-use weir_core::subject::Subject;
 use weir_proto::v1;
 
 use super::batch;
@@ -91,22 +90,22 @@ impl Ledger {
     pub(super) fn record(&mut self, request: &Request<'_>, decision: &Decision, v6_prefix: u8, clock: &dyn Clock) {
         let outcome = outcome(decision);
         let decisive = decisive(decision);
-        self.count(request.cost, decision, decisive, outcome);
+        self.count(request, decision, decisive, outcome);
         if decision.allowed() {
             if self.subjects.watches_any() {
-                self.subjects.allowed(&decision.domain, &subject(request, v6_prefix));
+                self.subjects.allowed(&decision.domain, &request.limited(v6_prefix));
             }
         } else if outcome != Outcome::Unavailable {
             // A subject whose shard is away did nothing wrong: it is counted above, but is not among the throttled.
-            let subject = subject(request, v6_prefix);
+            let subject = request.limited(v6_prefix);
             let rule = decisive.map(|limit| &limit.rule);
             self.subjects.denied(&decision.domain, rule, decision.tier.as_ref(), &subject);
             self.samples.offer(|| batch::denial(request, decision, decisive, outcome, &subject, clock.wall()));
         }
         for limit in &decision.limits {
             if limit.mode == LimitMode::Shadow && limit.reason != Reason::Ok {
-                self.count(request.cost, decision, Some(limit), Outcome::ShadowDenied);
-                let subject = subject(request, v6_prefix);
+                self.count(request, decision, Some(limit), Outcome::ShadowDenied);
+                let subject = request.limited(v6_prefix);
                 self.samples.offer(|| batch::denial(request, decision, Some(limit), Outcome::ShadowDenied, &subject, clock.wall()));
             }
         }
@@ -129,7 +128,8 @@ impl Ledger {
         drained.lost += std::mem::take(&mut self.lost);
     }
 
-    fn count(&mut self, cost: u64, decision: &Decision, limit: Option<&LimitDecision>, outcome: Outcome) {
+    fn count(&mut self, request: &Request<'_>, decision: &Decision, limit: Option<&LimitDecision>, outcome: Outcome) {
+        let cost = limit.map_or(request.cost, |limit| limit.cost);
         let degraded = limit.and_then(|l| l.degraded).or(decision.degraded);
         let cell = CellRef {
             domain: &decision.domain,
@@ -174,13 +174,4 @@ fn outcome(decision: &Decision) -> Outcome {
 /// The limit that a request is counted under: the strictest; where only shadow limits apply, the first of them.
 fn decisive(decision: &Decision) -> Option<&LimitDecision> {
     decision.strictest.map_or_else(|| decision.limits.first(), |i| decision.limits.get(i))
-}
-
-/// Who is limited, as rules see it.
-fn subject<'a>(request: &'a Request<'_>, v6_prefix: u8) -> Subject<'a> {
-    match (&request.subject, request.client_ip) {
-        (Some(s), _) => Subject { kind: (&*s.kind).into(), id: (&*s.id).into() },
-        (None, Some(ip)) => Subject::from_ip(ip, v6_prefix),
-        (None, None) => Subject::anonymous(),
-    }
 }

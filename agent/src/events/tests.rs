@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 use http::HeaderMap;
 use weir_core::decision::{Cause, Degraded, LimitDecision, LimitMode, Reason, Source};
 use weir_core::failure::FailureMode;
+use weir_core::key::{CounterKey, HashSecret, Tag, counter_key};
 use weir_core::limit::Algorithm;
 use weir_core::name::Name;
 use weir_core::subject::Subject;
@@ -83,7 +84,21 @@ fn limit(rule: &str, mode: LimitMode, reason: Reason) -> LimitDecision {
         source: Source::AnyTier,
         degraded: None,
         shard: Some(Name::new("s1").unwrap()),
+        key: Some(key()),
+        cost: 1,
+        position: 0,
     }
+}
+
+fn key() -> CounterKey {
+    let secret = HashSecret::built_in();
+    counter_key(&secret, Tag::of_rule(&secret, "default", "r", &[]), "r", &[])
+}
+
+/// The same, where the rule takes the cost from a header.
+fn costing(cost: u64, mut decision: Decision) -> Decision {
+    decision.limits.iter_mut().for_each(|limit| limit.cost = cost);
+    decision
 }
 
 fn decision(reason: Reason, limits: Vec<LimitDecision>) -> Decision {
@@ -116,7 +131,7 @@ fn rows(batch: &v1::EventBatch) -> Vec<(String, v1::Outcome, u64, u64, String)> 
 async fn each_request_is_counted_once_under_the_rule_that_decided_it() {
     let bench = Bench::new(1 << 20, 8);
     for _ in 0..3 {
-        bench.record_cost("1", &allowed(), 2);
+        bench.record("1", &costing(2, allowed()));
     }
     bench.record("1", &denied());
     bench.record("1", &degraded(allowed()));
@@ -142,6 +157,23 @@ async fn each_request_is_counted_once_under_the_rule_that_decided_it() {
     // What is unavailable through no fault of the subject is not among the denials.
     assert_eq!(batch.denials.len(), 2);
     assert_eq!((batch.denials[0].path.as_str(), batch.denials[0].retry_after_ms), ("/a", 2));
+}
+
+/// What the rule took is what is counted, whatever the request said of itself; and a denial names the counter that it met.
+#[tokio::test]
+async fn units_are_those_of_the_rule_and_denials_name_their_counter() {
+    let bench = Bench::new(1 << 20, 8);
+    bench.record("1", &costing(5, denied()));
+    bench.record("1", &costing(7, decision(Reason::Ok, vec![limit("s", LimitMode::Shadow, Reason::Limited)])));
+    bench.tick();
+    let batch = bench.batch(0).await;
+    let units: Vec<(String, v1::Outcome, u64)> =
+        rows(&batch).into_iter().map(|(rule, outcome, _, units, _)| (rule, outcome, units)).collect();
+    let expected = [("r", v1::Outcome::Denied, 5), ("s", v1::Outcome::Allowed, 7), ("s", v1::Outcome::ShadowDenied, 7)];
+    assert_eq!(units, expected.map(|(rule, outcome, units)| (rule.to_owned(), outcome, units)));
+    let mut denials: Vec<_> = batch.denials.iter().map(|denial| (denial.cost, denial.key.as_str())).collect();
+    denials.sort_unstable();
+    assert_eq!(denials, [(5, key().as_str()), (7, key().as_str())]);
 }
 
 /// BB-41: in shadow mode everything passes and each would-be denial is counted; enforced, the same traffic is denied as often; and in

@@ -1,13 +1,13 @@
 //! What only shows when all parts of a domain are seen together.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::read::{MAX_RULES, MAX_TIERS};
 use crate::domain::Defaults;
 use crate::limit::{Algorithm, Limit, MAX_UNITS};
 use crate::mistake::Mistakes;
 use crate::name::Name;
-use crate::rule::Rule;
+use crate::rule::{KeyPart, Rule};
 use crate::span::Span;
 use crate::tier::Tier;
 
@@ -43,6 +43,7 @@ impl Parts<'_> {
                 self.limits_fit_tiers(pointer, rule, &known, mistakes);
             }
             self.limits_fit_algorithm(pointer, rule, mistakes);
+            self.windows_fit_key(pointer, rule, mistakes);
         }
     }
 
@@ -84,6 +85,33 @@ impl Parts<'_> {
                 mistakes.add(format!("{pointer}/limits/{tier}/burst"), mistake);
             }
         }
+    }
+
+    /// A window's state is that of one window: tiers that count on one counter with different windows would each make it forget what the
+    /// other needs. A subject has one tier at a time, so with `subject` in the key that happens only when its tier changes.
+    fn windows_fit_key(&self, pointer: &str, rule: &Rule, mistakes: &mut Mistakes) {
+        let algorithm = rule.algorithm.or(self.defaults.algorithm).unwrap_or_default();
+        if algorithm == Algorithm::TokenBucket || rule.key.iter().any(|part| matches!(part, KeyPart::Subject | KeyPart::Tier)) {
+            return;
+        }
+        let windows: BTreeSet<Span> = rule.limits.values().filter_map(counted_window).collect();
+        if windows.len() > 1 {
+            let windows: Vec<String> = windows.iter().map(Span::to_string).collect();
+            let detail = format!(
+                "all tiers share one counter, and {} keeps only one window of {}: add tier to the key, or give all tiers the same window",
+                algorithm.as_str(),
+                windows.join(", ")
+            );
+            mistakes.add(format!("{pointer}/limits"), detail);
+        }
+    }
+}
+
+/// The window of a limit that counts anything.
+fn counted_window(limit: &Limit) -> Option<Span> {
+    match limit {
+        Limit::Limited { limit: 1.., window, .. } => Some(*window),
+        _ => None,
     }
 }
 

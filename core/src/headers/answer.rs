@@ -1,59 +1,110 @@
-//! The answer of the check API.
+//! The answer of the check API, written straight from the decision.
 
 use http::HeaderMap;
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
 
 use super::fields::spelling;
 use super::{millis, retry_after_us};
-use crate::decision::{Decision, LimitDecision, Reason, Source};
+use crate::decision::{Decision, Degraded, LimitDecision, LimitMode, Reason, Source};
+use crate::key::CounterKey;
+use crate::limit::Algorithm;
+use crate::name::Name;
 
-pub(super) fn answer(decision: &Decision, headers: &HeaderMap) -> Value {
+/// The body of an answer, in the order in which it is documented.
+#[derive(Serialize)]
+struct Answer<'a> {
+    allowed: bool,
+    status: u16,
+    reason: Reason,
+    rule: Option<&'a Name>,
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    reset_after_ms: Option<u64>,
+    retry_after_ms: Option<u64>,
+    degraded: Option<Degraded>,
+    tier: Option<&'a Name>,
+    #[serde(serialize_with = "limits")]
+    limits: &'a [LimitDecision],
+    #[serde(serialize_with = "named")]
+    headers: &'a HeaderMap,
+    revision: u64,
+}
+
+#[derive(Serialize)]
+struct Limit<'a> {
+    rule: &'a Name,
+    algorithm: Algorithm,
+    limit: Option<u64>,
+    window_ms: Option<u64>,
+    remaining: Option<u64>,
+    reset_after_ms: Option<u64>,
+    retry_after_ms: Option<u64>,
+    allowed: bool,
+    mode: LimitMode,
+    source: Written<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<&'a Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded: Option<Degraded>,
+}
+
+/// Where a limit comes from, as text.
+struct Written<'a>(&'a Source);
+
+pub(super) fn answer<'a>(decision: &'a Decision, headers: &'a HeaderMap) -> impl Serialize + use<'a> {
     let strictest = decision.strictest_limit();
     let counted = strictest.filter(|limit| limit.counted());
-    json!({
-        "allowed": decision.allowed(),
-        "status": decision.reason.status(),
-        "reason": decision.reason,
-        "rule": strictest.map(|limit| &limit.rule),
-        "limit": strictest.and_then(|limit| limit.limit),
-        "remaining": counted.map(|limit| limit.remaining),
-        "reset_after_ms": counted.map(|limit| millis(limit.reset_after_us)),
-        "retry_after_ms": retry_after_us(decision).map(millis),
-        "degraded": decision.degraded,
-        "limits": decision.limits.iter().map(limit).collect::<Vec<_>>(),
-        "headers": named(headers),
-        "revision": decision.revision,
-    })
+    Answer {
+        allowed: decision.allowed(),
+        status: decision.reason.status(),
+        reason: decision.reason,
+        rule: strictest.map(|limit| &limit.rule),
+        limit: strictest.and_then(|limit| limit.limit),
+        remaining: counted.map(|limit| limit.remaining),
+        reset_after_ms: counted.map(|limit| millis(limit.reset_after_us)),
+        retry_after_ms: retry_after_us(decision).map(millis),
+        degraded: decision.degraded,
+        tier: decision.tier.as_ref(),
+        limits: &decision.limits,
+        headers,
+        revision: decision.revision,
+    }
 }
 
-fn limit(limit: &LimitDecision) -> Value {
+fn limits<S: Serializer>(limits: &&[LimitDecision], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(limits.iter().map(limit))
+}
+
+fn limit(limit: &LimitDecision) -> Limit<'_> {
     let counted = limit.limit.filter(|_| limit.counted());
-    let source = match &limit.source {
-        Source::Tier(name) => format!("tier:{name}"),
-        Source::AnyTier => "*".to_owned(),
-    };
-    let mut body = json!({
-        "rule": limit.rule,
-        "algorithm": limit.algorithm,
-        "limit": limit.limit,
-        "window_ms": limit.limit.map(|_| millis(limit.window_us)),
-        "remaining": counted.map(|_| limit.remaining),
-        "reset_after_ms": counted.map(|_| millis(limit.reset_after_us)),
-        "retry_after_ms": limit.retry_after_us.map(millis),
-        "allowed": limit.reason == Reason::Ok,
-        "mode": limit.mode,
-        "source": source,
-    });
-    if let Some(degraded) = limit.degraded {
-        body["degraded"] = json!(degraded);
+    Limit {
+        rule: &limit.rule,
+        algorithm: limit.algorithm,
+        limit: limit.limit,
+        window_ms: limit.limit.map(|_| millis(limit.window_us)),
+        remaining: counted.map(|_| limit.remaining),
+        reset_after_ms: counted.map(|_| millis(limit.reset_after_us)),
+        retry_after_ms: limit.retry_after_us.map(millis),
+        allowed: limit.reason == Reason::Ok,
+        mode: limit.mode,
+        source: Written(&limit.source),
+        key: limit.key.as_ref().map(CounterKey::as_str),
+        shard: limit.shard.as_ref(),
+        degraded: limit.degraded,
     }
-    if let Some(shard) = &limit.shard {
-        body["shard"] = json!(shard);
-    }
-    body
 }
 
-fn named(headers: &HeaderMap) -> Value {
-    let text = |value: &http::HeaderValue| value.to_str().map(str::to_owned).unwrap_or_default();
-    Value::Object(headers.iter().map(|(name, value)| (spelling(name).to_owned(), json!(text(value)))).collect::<Map<_, _>>())
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Source::Tier(name) => serializer.collect_str(&format_args!("tier:{name}")),
+            Source::AnyTier => serializer.serialize_str("*"),
+        }
+    }
+}
+
+fn named<S: Serializer>(headers: &&HeaderMap, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(headers.iter().map(|(name, value)| (spelling(name), value.to_str().unwrap_or_default())))
 }

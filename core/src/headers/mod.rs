@@ -12,6 +12,7 @@ mod tests;
 use std::time::Duration;
 
 use http::HeaderMap;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::decision::{Decision, Reason};
@@ -44,12 +45,12 @@ pub fn problem(decision: &Decision) -> Value {
 
 /// The answer of `/v1/check` : the decision, every limit in it, and the headers to pass on.
 #[must_use]
-pub fn answer(decision: &Decision, headers: &HeaderMap) -> Value {
+pub fn answer<'a>(decision: &'a Decision, headers: &'a HeaderMap) -> impl Serialize + use<'a> {
     answer::answer(decision, headers)
 }
 
 /// How long a client waits whose shard is away: short, since recovery is automatic.
-const UNAVAILABLE_RETRY_US: u64 = 1_000_000;
+pub const UNAVAILABLE_RETRY_US: u64 = 1_000_000;
 
 /// When the refused request may come back; `None` if it was allowed or never can pass.
 #[must_use]

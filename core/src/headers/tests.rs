@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::decision::{Cause, Degraded, LimitDecision, LimitMode, Source, reason, strictest};
 use crate::failure::FailureMode;
+use crate::key::{CounterKey, HashSecret, Tag, counter_key};
 use crate::limit::Algorithm;
 use crate::name::Name;
 
@@ -24,8 +25,21 @@ fn limit(rule: &str, limit: u64, remaining: u64, reset_us: u64) -> LimitDecision
         mode: LimitMode::Enforce,
         source: Source::AnyTier,
         degraded: None,
-        shard: None,
+        shard: Some(Name::new("s1").unwrap()),
+        key: Some(key()),
+        cost: 1,
+        position: 0,
     }
+}
+
+fn key() -> CounterKey {
+    let secret = HashSecret::built_in();
+    counter_key(&secret, Tag::of_rule(&secret, "default", "r", &[]), "r", &[])
+}
+
+/// The answer as it is read.
+fn answer(decision: &Decision, headers: &HeaderMap) -> Value {
+    serde_json::to_value(super::answer(decision, headers)).unwrap()
 }
 
 fn refused(rule: &str, retry_us: u64) -> LimitDecision {
@@ -178,10 +192,11 @@ fn the_answer_is_the_documented_one() {
         json!({
             "allowed": false, "status": 429, "reason": "limited",
             "rule": "search", "limit": 50, "remaining": 0, "reset_after_ms": 61_000, "retry_after_ms": 1_200,
-            "degraded": null,
+            "degraded": null, "tier": "free",
             "limits": [{
                 "rule": "search", "algorithm": "sliding_window", "limit": 50, "window_ms": 60_000, "remaining": 0, "reset_after_ms": 61_000,
-                "retry_after_ms": 1_200, "allowed": false, "mode": "enforce", "source": "tier:free"
+                "retry_after_ms": 1_200, "allowed": false, "mode": "enforce", "source": "tier:free",
+                "key": key().as_str(), "shard": "s1"
             }],
             "headers": {
                 "RateLimit": "\"search\";r=0;t=2", "RateLimit-Policy": "\"search\";q=50;w=60", "X-RateLimit-Limit": "50",

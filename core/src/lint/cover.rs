@@ -66,7 +66,9 @@ impl<'c> Linted<'c> {
     /// Whether some request is matched by both, through hosts of one rank.
     pub(super) fn may_tie(&self, other: &Self) -> bool {
         let (a, b) = (&self.rule.matches, &other.rule.matches);
-        let methods = a.methods.is_empty() || b.methods.is_empty() || a.methods.iter().any(|method| b.methods.contains(method));
+        let methods = a.methods.is_empty()
+            || a.methods.iter().any(|method| b.has_method(method))
+            || b.methods.iter().any(|method| a.has_method(method));
         let hosts = if self.hosts.is_empty() { other.hosts.is_empty() } else { self.hosts.iter().any(|host| other.hosts.contains(host)) };
         let paths = match (&self.template, &other.template) {
             (Some(a), Some(b)) => a.overlaps(b),
@@ -84,7 +86,7 @@ impl<'c> Linted<'c> {
             (Some(_), None) => false,
         };
         let within = |given: bool, every: bool| !given || every;
-        path && within(!wide.methods.is_empty(), !narrow.methods.is_empty() && narrow.methods.iter().all(|m| wide.methods.contains(m)))
+        path && within(!wide.methods.is_empty(), !narrow.methods.is_empty() && narrow.methods.iter().all(|method| wide.has_method(method)))
             && within(
                 !self.hosts.is_empty(),
                 !other.hosts.is_empty() && other.hosts.iter().all(|narrow| self.hosts.iter().any(|wide| wide.covers(narrow))),
@@ -93,6 +95,14 @@ impl<'c> Linted<'c> {
             && wide.descriptors.iter().all(|wide| {
                 narrow.descriptors.iter().any(|narrow| narrow.key == wide.key && (wide.value.is_none() || wide.value == narrow.value))
             })
+    }
+
+    /// The literal segments of its path.
+    pub(super) fn literals(&self) -> impl Iterator<Item = &str> {
+        self.template.iter().flat_map(|template| &template.segments).filter_map(|segment| match segment {
+            Segment::Literal(text) => Some(text.as_str()),
+            _ => None,
+        })
     }
 
     /// The first segment if it is literal: rules that differ in it have no request in common.

@@ -18,7 +18,8 @@ const MANY_LIMITS: usize = 32;
 const MAX_PAIRS: usize = 2_000_000;
 
 /// Warnings about `config`: rules that can never win, ties decided by name, a stacked broader rule with a lower limit, keys on
-/// client-chosen values with no backstop, more than 32 limits on one request. Rules that are `off` are left alone.
+/// client-chosen values with no backstop, costs from a header, paths with capitals, more than 32 limits on one request. Rules that are
+/// `off` are left alone.
 #[must_use]
 pub fn lint(config: &DomainConfig) -> Vec<Mistake> {
     let rules: Vec<Linted<'_>> = Linted::all(config);
@@ -29,6 +30,8 @@ pub fn lint(config: &DomainConfig) -> Vec<Mistake> {
         never_wins(narrow, &wider, &mut warnings);
         never_reached(config, narrow, &wider, &mut warnings);
         no_backstop(narrow, &wider, &mut warnings);
+        cost_by_header(narrow, &mut warnings);
+        capitals(narrow, &mut warnings);
     }
     ties(&rules, &mut warnings);
     many_limits(&rules, &covering, &mut warnings);
@@ -70,6 +73,21 @@ fn no_backstop(narrow: &Linted<'_>, wider: &[&Linted<'_>], warnings: &mut Mistak
         let detail =
             format!("a client that varies {part} gets a new counter each time; add a rule that counts the same requests without it");
         warnings.add(narrow.pointer("/key"), detail);
+    }
+}
+
+fn cost_by_header(linted: &Linted<'_>, warnings: &mut Mistakes) {
+    if let Some(header) = &linted.rule.cost_header {
+        let detail = format!("the client chooses its cost unless the gateway sets {header} on every request");
+        warnings.add(linted.pointer("/cost_header"), detail);
+    }
+}
+
+/// Paths are compared letter by letter; a service may not be as strict.
+fn capitals(linted: &Linted<'_>, warnings: &mut Mistakes) {
+    if linted.literals().any(|text| text.bytes().any(|b| b.is_ascii_uppercase())) {
+        let detail = "has capital letters: a service that takes other spellings for the same path answers them without this limit";
+        warnings.add(linted.pointer("/match/path"), detail);
     }
 }
 

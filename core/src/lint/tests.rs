@@ -127,6 +127,35 @@ fn keys_on_client_chosen_values_need_a_backstop() {
 }
 
 #[test]
+fn a_cost_by_header_is_the_clients_word() {
+    assert_eq!(
+        of(&["name: r, cost_header: X-Cost"]),
+        ["/rules/0/cost_header: the client chooses its cost unless the gateway sets x-cost on every request"]
+    );
+}
+
+#[test]
+fn paths_with_capitals() {
+    let warning =
+        "/rules/0/match/path: has capital letters: a service that takes other spellings for the same path answers them without this limit";
+    assert_eq!(of(&["name: r, match: {path: /Api/x}"]), [warning]);
+    assert_eq!(of(&["name: r, match: {path: '/api/{Id}'}, key: [subject, route]"]), NONE);
+}
+
+/// A rule of GET is about HEAD too.
+#[test]
+fn get_covers_head() {
+    let never = ["/rules/1: can never win: rule wide of the same group matches all its requests and comes first"];
+    assert_eq!(
+        of(&["name: wide, group: g, priority: 1, match: {methods: [GET]}", "name: narrow, group: g, match: {methods: [HEAD]}"]),
+        never
+    );
+    let ties =
+        of(&["name: b, group: g, match: {methods: [GET], path: '/a/{x}'}", "name: a, group: g, match: {methods: [HEAD], path: '/a/{y}'}"]);
+    assert_eq!(ties, ["/rules/0: ties with rule a for some requests: a wins by its name"]);
+}
+
+#[test]
 fn many_limits_on_one_request() {
     let many = |count: usize| {
         let rules: Vec<_> = (0..count).map(|i| format!("name: r{i}, key: ['header:h{i}'], mode: shadow")).collect();

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::Ipv6Addr;
 
-/// A host in lower case, without port and trailing dot; an IPv6 address keeps its brackets.
+/// A host in lower case, without user name, port and trailing dot; an IPv6 address keeps its brackets.
 pub(crate) fn normalise(raw: &str) -> Cow<'_, str> {
+    let raw = raw.rsplit_once('@').map_or(raw, |(_, host)| host);
     let host = match raw.rfind(':') {
         // In a bracketed address only a colon after the bracket starts a port.
         Some(colon) if !raw.starts_with('[') || raw[..colon].ends_with(']') => &raw[..colon],
@@ -104,6 +105,8 @@ mod tests {
             ("192.0.2.1:80", "192.0.2.1"),
             ("[2001:DB8::1]:443", "[2001:db8::1]"),
             ("[0::1]", "[::1]"),
+            ("user@api.example.com", "api.example.com"),
+            ("a:b@c@API.example.com:80", "api.example.com"),
             ("", ""),
         ] {
             assert_eq!(normalise(raw), normal);

@@ -11,6 +11,7 @@ use super::host::{self, HostPattern};
 use super::rank::{ANY_HOST, EXACT_HOST, HostRank};
 use super::template::{Segment, Template};
 use crate::request::Request;
+use crate::rule::implies_head;
 
 /// A rule by its position in the rule set.
 pub(crate) type RuleIndex = u32;
@@ -86,7 +87,8 @@ impl Index {
         }
     }
 
-    /// Calls `found` with every rule whose path, host and method match and whose indexed value is there, perhaps more than once.
+    /// Calls `found` with every rule whose path, host and method match and whose indexed value is there, once for each of its
+    /// hosts and values that match.
     pub(crate) fn find(&self, facts: &Facts<'_, '_>, found: &mut impl FnMut(RuleIndex, HostRank)) {
         self.any_path.find(facts, found);
         if let Some(path) = facts.path {
@@ -157,13 +159,15 @@ impl ByMethod {
         if entry.methods.is_empty() {
             self.any.insert(entry);
         }
-        for method in entry.methods {
-            if let Some((_, values)) = self.given.iter_mut().find(|(given, _)| **given == **method) {
+        // What answers GET answers HEAD.
+        let implied = implies_head(entry.methods).then_some("HEAD");
+        for method in entry.methods.iter().map(String::as_str).chain(implied) {
+            if let Some((_, values)) = self.given.iter_mut().find(|(given, _)| **given == *method) {
                 values.insert(entry);
             } else {
                 let mut values = ByValue::default();
                 values.insert(entry);
-                self.given.push((method.as_str().into(), values));
+                self.given.push((method.into(), values));
             }
         }
     }
@@ -196,14 +200,21 @@ impl ByValue {
     fn find(&self, facts: &Facts<'_, '_>, found: &mut impl FnMut(RuleIndex)) {
         self.plain.iter().for_each(|rule| found(*rule));
         if !self.descriptors.is_empty() {
-            for (key, value) in facts.request.descriptors {
+            let descriptors = facts.request.descriptors;
+            for (i, (key, value)) in descriptors.iter().enumerate() {
                 let rules = self.descriptors.get(*key).and_then(|values| values.get(*value));
-                rules.into_iter().flatten().for_each(|rule| found(*rule));
+                // What came before has been found already: a request cannot make a rule be looked at again and again.
+                if let Some(rules) = rules.filter(|_| !descriptors[..i].contains(&(*key, *value))) {
+                    rules.iter().for_each(|rule| found(*rule));
+                }
             }
         }
         for (name, values) in &self.headers {
-            for line in facts.request.headers.get_all(name) {
-                values.get(line.as_bytes()).into_iter().flatten().for_each(|rule| found(*rule));
+            let lines = facts.request.headers.get_all(name);
+            for (i, line) in lines.iter().enumerate() {
+                if let Some(rules) = values.get(line.as_bytes()).filter(|_| !lines.iter().take(i).any(|earlier| earlier == line)) {
+                    rules.iter().for_each(|rule| found(*rule));
+                }
             }
         }
     }

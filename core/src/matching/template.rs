@@ -1,6 +1,7 @@
 //! Path templates: `/users/{id}/posts`, `/files/*/raw`, `/static/**`.
 
 use crate::path;
+use crate::rule::KeyPart;
 
 /// The longest template, in characters.
 const MAX_LENGTH: usize = 1_024;
@@ -131,6 +132,17 @@ fn segment(text: &str) -> Result<Segment, TemplateError> {
         "" => Err(TemplateError::Segment(text.to_owned())),
         normal if normal == text => Ok(Segment::Literal(text.to_owned())),
         normal => Err(TemplateError::NotNormal { written: text.to_owned(), normal: normal.to_owned() }),
+    }
+}
+
+/// What a key part needs from the rule's path and does not find there.
+pub(crate) fn missing(part: &KeyPart, template: Option<&Template>) -> Option<String> {
+    match part {
+        KeyPart::Route if template.is_none() => Some("needs a path in match".to_owned()),
+        KeyPart::Param(name) if template.and_then(|template| template.param(name)).is_none() => {
+            Some(format!("needs a segment {{{name}}} in match.path"))
+        }
+        _ => None,
     }
 }
 

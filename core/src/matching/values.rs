@@ -59,6 +59,11 @@ impl HeaderTest {
         Ok(Self { name, value })
     }
 
+    /// The header's name.
+    pub(crate) fn name(&self) -> &HeaderName {
+        &self.name
+    }
+
     /// The name and the value, if only one value will do.
     pub(crate) fn exact(&self) -> Option<(&HeaderName, &[u8])> {
         match &self.value {

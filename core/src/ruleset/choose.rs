@@ -48,6 +48,7 @@ pub(super) fn choose(rules: &RuleSet, request: &Request<'_>, secret: &HashSecret
     choice.candidates.clear();
     choice.tier = rules.default_tier;
     choice.unknown_tier = false;
+    rules.bounds(request)?;
     if let Some(tier) = request.tier {
         match rules.tier_positions.get(tier) {
             Some(position) => choice.tier = *position,
@@ -107,13 +108,16 @@ fn chosen(rule: &CompiledRule, mode: LimitMode, tier: usize, caller: &Caller<'_,
     let effective = match limit {
         None => Effective::Unlimited,
         Some(bound) if bound.limit == 0 => Effective::Blocked(bound),
-        Some(bound) => {
-            let request = caller.request();
-            let cost = rule.counting.cost(request.headers, request.cost)?;
-            Effective::Counted { bound, key: rule.counting.key(rule.name.as_str(), caller), cost }
-        }
+        Some(bound) => Effective::Counted { bound, key: rule.counting.key(rule.name.as_str(), caller) },
     };
-    Ok(Chosen { rule: rule.index, mode, source, effective })
+    let request = caller.request();
+    let (cost, cost_unreadable) = match rule.counting.cost(request.headers, request.cost) {
+        Ok(cost) => (cost, false),
+        Err(error) if mode == LimitMode::Enforce && matches!(effective, Effective::Counted { .. }) => return Err(error),
+        // What cannot refuse must not have the request refused either.
+        Err(_) => (request.cost, true),
+    };
+    Ok(Chosen { rule: rule.index, mode, source, effective, cost, cost_unreadable })
 }
 
 impl CompiledRule {

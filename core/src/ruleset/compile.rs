@@ -1,6 +1,6 @@
 //! From what an operator wrote to what the hot path runs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::choose::{Precedence, Tests};
 use super::counting::Counting;
@@ -22,6 +22,8 @@ const ONLY_TIER: &str = "default";
 /// A rule's match, compiled; what of it the index does not already decide goes into its tests.
 struct Matcher<'c> {
     rule: &'c Rule,
+    /// The rule's place in the document.
+    pointer: String,
     template: Option<Template>,
     hosts: Vec<HostPattern>,
     headers: Vec<HeaderTest>,
@@ -35,6 +37,7 @@ pub(super) fn rule_set(config: &DomainConfig, revision: u64) -> Result<RuleSet, 
     let tier_positions: HashMap<Name, usize> = tiers.iter().cloned().zip(0..).collect();
     let mut groups: HashMap<Name, u32> = HashMap::new();
     let mut index = Index::default();
+    let mut headers = HashSet::new();
     let mut rules = Vec::with_capacity(matchers.len());
     for (i, (matcher, position)) in matchers.into_iter().zip(positions).enumerate() {
         index.insert(&matcher.entry(u32::try_from(i).unwrap_or(u32::MAX)));
@@ -46,9 +49,10 @@ pub(super) fn rule_set(config: &DomainConfig, revision: u64) -> Result<RuleSet, 
         let precedence = Precedence { group: *groups.entry(group.clone()).or_insert(next), priority: rule.priority, position };
         let counting = Counting::compile(rule, matcher.template.as_ref()).map_err(|(part, error)| {
             let place = part.map_or_else(|| "cost_header".to_owned(), |part| format!("key/{part}"));
-            mistakes.add(format!("/rules/{}/{place}", rule.name), error);
+            mistakes.add(format!("{}/{place}", matcher.pointer), error);
         });
         let Ok(counting) = counting else { continue };
+        headers.extend(matcher.headers.iter().map(HeaderTest::name).chain(counting.headers()).cloned());
         rules.push(CompiledRule {
             index: i,
             name: rule.name.clone(),
@@ -74,6 +78,7 @@ pub(super) fn rule_set(config: &DomainConfig, revision: u64) -> Result<RuleSet, 
         default_tier,
         v6_prefix: DEFAULT_V6_PREFIX,
         index,
+        headers,
     })
 }
 
@@ -91,7 +96,7 @@ fn tiers(config: &DomainConfig, mistakes: &mut Mistakes) -> (Vec<Name>, usize) {
 /// The matchers of the rules that are not off.
 fn matchers<'c>(config: &'c DomainConfig, mistakes: &mut Mistakes) -> Vec<Matcher<'c>> {
     let on = config.rules.iter().enumerate().filter(|(_, rule)| rule.mode != RuleMode::Off);
-    on.filter_map(|(i, rule)| Matcher::compile(rule, &format!("/rules/{i}/match"), mistakes)).collect()
+    on.filter_map(|(i, rule)| Matcher::compile(rule, format!("/rules/{i}"), mistakes)).collect()
 }
 
 /// For each matcher its position in the order of precedence; the greatest wins.
@@ -106,15 +111,15 @@ fn precedence_order(matchers: &[Matcher<'_>]) -> Vec<u32> {
 }
 
 impl<'c> Matcher<'c> {
-    fn compile(rule: &'c Rule, pointer: &str, mistakes: &mut Mistakes) -> Option<Self> {
-        let mut note = |place: &str, error: String| mistakes.add(format!("{pointer}/{place}"), error);
+    fn compile(rule: &'c Rule, pointer: String, mistakes: &mut Mistakes) -> Option<Self> {
+        let mut note = |place: &str, error: String| mistakes.add(format!("{pointer}/match/{place}"), error);
         let template = rule.matches.path.as_deref().map(Template::parse).transpose();
         let template = template.map_err(|error| note("path", error.to_string())).ok()?;
         let hosts: Result<Vec<_>, _> = rule.matches.hosts.iter().map(|host| HostPattern::parse(host)).collect();
         let hosts = hosts.map_err(|error| note("hosts", error.to_string())).ok()?;
         let headers: Result<Vec<_>, _> = rule.matches.headers.iter().map(HeaderTest::compile).collect();
         let headers = headers.map_err(|error| note("headers", error)).ok()?;
-        Some(Self { rule, template, hosts, headers })
+        Some(Self { rule, pointer, template, hosts, headers })
     }
 
     fn entry(&self, rule: u32) -> Entry<'_> {

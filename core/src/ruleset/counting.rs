@@ -1,6 +1,5 @@
 //! Where a request is counted for a rule, and how much it takes.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use http::{HeaderMap, HeaderName};
@@ -10,7 +9,7 @@ use crate::config::read::MAX_KEY_PARTS;
 use crate::key::{CounterKey, HashSecret, Part, Tag, counter_key};
 use crate::limit::MAX_UNITS;
 use crate::matching::index::Facts;
-use crate::matching::template::Template;
+use crate::matching::template::{Template, missing};
 use crate::path;
 use crate::request::Request;
 use crate::rule::{KeyPart, Rule};
@@ -19,6 +18,8 @@ use crate::subject::Subject;
 /// Methods that have a counter of their own; all others share one, so that a client cannot invent counters.
 const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 const OTHER_METHOD: &str = "other";
+/// What a header that came with several values is hashed under, instead of its own kind: no part of a key has this kind.
+const REPEATED: &str = "repeated";
 
 /// The key and cost of a rule.
 #[derive(Debug)]
@@ -40,6 +41,15 @@ enum Value {
     Header(HeaderName),
     Segment(usize),
     Descriptor(Box<str>),
+}
+
+/// What a request has for a key part.
+enum Found<'a> {
+    Value(&'a [u8]),
+    /// Nothing: a value of its own, never "no limit".
+    Missing,
+    /// A header with several values: a value of its own too. Joined they would be as many counters as a client can think of.
+    Repeated,
 }
 
 /// The caller as keys and shares see it, worked out at most once for a request.
@@ -83,7 +93,10 @@ impl Counting {
         }
         let mut parts = Vec::new();
         for (i, part) in rule.key.iter().enumerate().filter(|(_, part)| **part != KeyPart::Subject) {
-            let value = Value::of(part, rule, template).map_err(|error| (Some(i), error))?;
+            if let Some(mistake) = missing(part, template) {
+                return Err((Some(i), mistake));
+            }
+            let value = Value::of(part, rule, template).ok_or_else(|| (Some(i), format!("{part} cannot be counted by")))?;
             parts.push((part.to_string().into_boxed_str(), value));
         }
         let cost_header = rule.cost_header.as_ref().map(|name| HeaderName::from_bytes(name.as_bytes())).transpose();
@@ -91,57 +104,79 @@ impl Counting {
         Ok(Self { by_subject: rule.key.contains(&KeyPart::Subject), parts: parts.into(), cost_header })
     }
 
+    /// The headers that it looks at.
+    pub(super) fn headers(&self) -> impl Iterator<Item = &HeaderName> {
+        let in_key = self.parts.iter().filter_map(|(_, value)| match value {
+            Value::Header(name) => Some(name),
+            _ => None,
+        });
+        in_key.chain(&self.cost_header)
+    }
+
     /// The counter of this request.
     pub(super) fn key(&self, rule: &str, caller: &Caller<'_, '_>) -> CounterKey {
-        let values: [Option<Cow<'_, [u8]>>; MAX_KEY_PARTS] =
-            std::array::from_fn(|i| self.parts.get(i).and_then(|(_, value)| value.find(caller)));
-        let parts: [Part<'_>; MAX_KEY_PARTS] =
-            std::array::from_fn(|i| Part { kind: self.parts.get(i).map_or("", |(kind, _)| kind), value: values[i].as_deref() });
+        let found: [Found<'_>; MAX_KEY_PARTS] =
+            std::array::from_fn(|i| self.parts.get(i).map_or(Found::Missing, |(_, value)| value.find(caller)));
+        let parts: [Part<'_>; MAX_KEY_PARTS] = std::array::from_fn(|i| {
+            let kind = self.parts.get(i).map_or("", |(kind, _)| kind);
+            match &found[i] {
+                Found::Value(value) => Part { kind, value: Some(value) },
+                Found::Missing => Part { kind, value: None },
+                Found::Repeated => Part { kind: REPEATED, value: Some(kind.as_bytes()) },
+            }
+        });
         let parts = &parts[..self.parts.len()];
         let tag = if self.by_subject { caller.tag() } else { Tag::of_rule(caller.secret, caller.rules.domain.as_str(), rule, parts) };
         counter_key(caller.secret, tag, rule, parts)
     }
 
-    /// The units that the request takes: from the rule's cost header if it is there, else the request's own cost.
+    /// The units that the request takes: from the rule's cost header if it is there, else the request's own cost. A look stays a look, and
+    /// no header makes one: it may be the client's own.
     pub(super) fn cost(&self, headers: &HeaderMap, own: u64) -> Result<u64, ChoiceError> {
-        let Some(name) = &self.cost_header else { return Ok(own) };
+        let Some(name) = self.cost_header.as_ref().filter(|_| own > 0) else { return Ok(own) };
         let mut lines = headers.get_all(name).iter();
         let Some(line) = lines.next() else { return Ok(own) };
         let digits = line.to_str().ok().filter(|text| lines.next().is_none() && text.bytes().all(|b| b.is_ascii_digit()));
-        let cost = digits.and_then(|text| text.parse().ok()).filter(|cost| *cost <= MAX_UNITS);
+        let cost = digits.and_then(|text| text.parse().ok()).filter(|cost| (1..=MAX_UNITS).contains(cost));
         cost.ok_or_else(|| ChoiceError::Cost { header: name.to_string() })
     }
 }
 
 impl Value {
-    fn of(part: &KeyPart, rule: &Rule, template: Option<&Template>) -> Result<Self, String> {
-        Ok(match part {
-            KeyPart::Subject => return Err("subject is not a part like the others".to_owned()),
+    /// `None` if the part is nothing to look for.
+    fn of(part: &KeyPart, rule: &Rule, template: Option<&Template>) -> Option<Self> {
+        Some(match part {
+            KeyPart::Subject => return None,
             KeyPart::Ip => Self::Ip,
-            KeyPart::Route => Self::Constant(rule.matches.path.as_deref().ok_or("needs a path in match")?.into()),
+            KeyPart::Route => Self::Constant(rule.matches.path.as_deref()?.into()),
             KeyPart::Method => Self::Method,
             KeyPart::Tier => Self::Tier,
-            KeyPart::Header(name) => Self::Header(HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?),
-            KeyPart::Param(name) => Self::Segment(
-                template.and_then(|template| template.param(name)).ok_or_else(|| format!("needs a segment {{{name}}} in match.path"))?,
-            ),
+            KeyPart::Header(name) => Self::Header(HeaderName::from_bytes(name.as_bytes()).ok()?),
+            KeyPart::Param(name) => Self::Segment(template?.param(name)?),
             KeyPart::Descriptor(key) => Self::Descriptor(key.as_str().into()),
         })
     }
 
-    /// `None` if the request has none: a value of its own.
-    fn find<'c>(&'c self, caller: &'c Caller<'_, '_>) -> Option<Cow<'c, [u8]>> {
+    fn find<'c>(&'c self, caller: &'c Caller<'_, '_>) -> Found<'c> {
+        match self {
+            Self::Header(name) => header(caller.facts.request.headers, name),
+            _ => self.single(caller).map_or(Found::Missing, Found::Value),
+        }
+    }
+
+    /// The value of what a request can have only once.
+    fn single<'c>(&'c self, caller: &'c Caller<'_, '_>) -> Option<&'c [u8]> {
         let request = caller.facts.request;
         let text = match self {
-            Self::Ip => return caller.ip().map(Cow::Borrowed),
-            Self::Header(name) => return header(request.headers, name),
+            Self::Header(_) => return None,
+            Self::Ip => return caller.ip(),
             Self::Constant(text) => text,
             Self::Method => known_method(request.method?),
             Self::Tier => caller.rules.tiers[caller.tier].as_str(),
             Self::Segment(position) => path::segments(caller.facts.path?).nth(*position)?,
             Self::Descriptor(key) => request.descriptors.iter().find(|(name, _)| *name == &**key)?.1,
         };
-        Some(Cow::Borrowed(text.as_bytes()))
+        Some(text.as_bytes())
     }
 }
 
@@ -149,15 +184,12 @@ fn known_method(method: &str) -> &str {
     if METHODS.contains(&method) { method } else { OTHER_METHOD }
 }
 
-/// The header's lines joined as one list, which is what several lines mean.
-fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<Cow<'h, [u8]>> {
+/// The header's one value; lines that say the same are one.
+fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Found<'h> {
     let mut lines = headers.get_all(name).iter();
-    let first = lines.next()?.as_bytes();
-    let Some(second) = lines.next() else { return Some(Cow::Borrowed(first)) };
-    let mut joined = first.to_vec();
-    for line in std::iter::once(second).chain(lines) {
-        joined.extend_from_slice(b", ");
-        joined.extend_from_slice(line.as_bytes());
+    match lines.next() {
+        None => Found::Missing,
+        Some(first) if lines.all(|line| line == first) => Found::Value(first.as_bytes()),
+        Some(_) => Found::Repeated,
     }
-    Some(Cow::Owned(joined))
 }

@@ -7,7 +7,9 @@ mod counting;
 mod tests;
 mod tier_limits;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use http::HeaderName;
 
 use self::choose::{Candidate, Precedence, Tests};
 use self::counting::Counting;
@@ -21,7 +23,7 @@ use crate::limit::{Algorithm, Bound, MAX_UNITS};
 use crate::matching::index::Index;
 use crate::mistake::Mistakes;
 use crate::name::Name;
-use crate::request::Request;
+use crate::request::{MAX_HEADER, Request, TooLong};
 use crate::rule::RuleMode;
 use crate::subject::Subject;
 
@@ -60,8 +62,6 @@ pub enum Effective {
         bound: Bound,
         /// Where it is counted.
         key: CounterKey,
-        /// Units this request takes of it.
-        cost: u64,
     },
 }
 
@@ -76,6 +76,10 @@ pub struct Chosen {
     pub source: Source,
     /// Its limit.
     pub effective: Effective,
+    /// Units that the request takes of it.
+    pub cost: u64,
+    /// The rule's cost header cannot be read: since the limit cannot refuse, the request's own cost was taken.
+    pub cost_unreadable: bool,
 }
 
 /// What applies to a request.
@@ -103,11 +107,14 @@ pub enum ChoiceError {
     #[error("the path is not valid: {0}")]
     Path(String),
     /// The cost header of a rule has no number, or is given twice.
-    #[error("header {header}: the cost must be one whole number from 0 to {MAX_UNITS}")]
+    #[error("header {header}: the cost must be one whole number from 1 to {MAX_UNITS}")]
     Cost {
         /// The header's name.
         header: String,
     },
+    /// A part of the request is longer than anything that rules are made for.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
 }
 
 /// The compiled rules of one domain at one revision.
@@ -127,6 +134,8 @@ pub struct RuleSet {
     default_tier: usize,
     v6_prefix: u8,
     index: Index,
+    /// The headers that rules look at.
+    headers: HashSet<HeaderName>,
 }
 
 /// How many bits of an IPv6 address name a client, unless set otherwise: a household or a server has at least this network.
@@ -162,11 +171,14 @@ impl RuleSet {
 
     /// Who is limited: the request's subject, else its client address, else the one anonymous subject.
     #[must_use]
-    pub fn subject<'r>(&self, request: &Request<'r>) -> Subject<'r> {
-        match (&request.subject, request.client_ip) {
-            (Some(subject), _) => subject.clone(),
-            (None, Some(ip)) => Subject::from_ip(ip, self.v6_prefix),
-            (None, None) => Subject::anonymous(),
-        }
+    pub fn subject<'a>(&self, request: &'a Request<'_>) -> Subject<'a> {
+        request.limited(self.v6_prefix)
+    }
+
+    /// Whether the request is within the bounds of all requests, and so are the headers that rules look at.
+    fn bounds(&self, request: &Request<'_>) -> Result<(), TooLong> {
+        request.bounds()?;
+        let long = request.headers.iter().find(|(name, value)| value.len() > MAX_HEADER && self.headers.contains(*name));
+        long.map_or(Ok(()), |(name, _)| Err(TooLong { what: format!("header {name}"), most: MAX_HEADER }))
     }
 }

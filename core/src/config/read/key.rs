@@ -6,6 +6,7 @@ use super::MAX_KEY_PARTS;
 use super::matches::header_name_text;
 use super::object::Object;
 use super::value;
+use crate::matching::template::{Template, missing};
 use crate::mistake::Mistakes;
 use crate::rule::{KeyPart, Match};
 
@@ -14,10 +15,11 @@ pub(super) const MAX_DESCRIPTOR_KEY: usize = 256;
 
 /// The parts of a rule's key; `matches` is the rule's match, if it could be read.
 pub(super) fn key(rule: &Object<'_>, matches: Option<&Match>, mistakes: &mut Mistakes) -> Option<Vec<KeyPart>> {
+    let template = matches.and_then(|matches| Template::parse(matches.path.as_deref()?).ok());
     rule.required("key", mistakes, |value, pointer, mistakes| {
         value::distinct(MAX_KEY_PARTS, |value, pointer, mistakes| {
             let part = part(value, pointer, mistakes)?;
-            if let Some(mistake) = matches.and_then(|matches| missing_in_path(&part, matches)) {
+            if let Some(mistake) = matches.and_then(|_| missing(&part, template.as_ref())) {
                 mistakes.add(pointer, mistake);
                 return None;
             }
@@ -52,19 +54,4 @@ fn unknown(pointer: &str, mistakes: &mut Mistakes) -> Option<KeyPart> {
 
 fn is_descriptor_key(name: &str) -> bool {
     (1..=MAX_DESCRIPTOR_KEY).contains(&name.len()) && !name.chars().any(char::is_control)
-}
-
-/// What a part needs from the path template and does not find there.
-fn missing_in_path(part: &KeyPart, matches: &Match) -> Option<String> {
-    match part {
-        KeyPart::Route if matches.path.is_none() => Some("needs a path in match".to_owned()),
-        KeyPart::Param(name) => {
-            let named = matches
-                .path
-                .as_deref()
-                .is_some_and(|path| path.split('/').any(|s| s.strip_prefix('{').and_then(|s| s.strip_suffix('}')) == Some(name)));
-            (!named).then(|| format!("needs a segment {{{name}}} in match.path"))
-        }
-        _ => None,
-    }
 }

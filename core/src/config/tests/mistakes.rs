@@ -192,3 +192,39 @@ fn counts_are_bounded() {
     assert_eq!(mistakes(&json!({ "rules": vec![0; 10_001] })), ["/rules: must have at most 10000 entries, not 10001"]);
     assert_eq!(mistakes(&json!({ "rules": vec![0; 10_000] })).len(), crate::mistake::MAX_MISTAKES);
 }
+
+/// A counter keeps one window: tiers that share it must have the same one.
+#[test]
+fn tiers_on_one_counter_have_one_window() {
+    let limits = json!({ "free": { "limit": 100, "window": "1h" }, "*": { "limit": 1000, "window": "60s" } });
+    for (algorithm, key, fits) in [
+        ("sliding_window", json!(["ip"]), false),
+        ("fixed_window", json!([]), false),
+        ("fixed_window", json!(["header:x-key", "method"]), false),
+        ("fixed_window", json!(["ip", "tier"]), true),
+        ("sliding_window", json!(["subject"]), true),
+        ("token_bucket", json!(["ip"]), true),
+    ] {
+        let read = DomainConfig::read(&with_rule(&json!({ "algorithm": algorithm, "key": key, "limits": limits })));
+        let expected = format!(
+            "/rules/0/limits: all tiers share one counter, and {algorithm} keeps only one window of 1m, 1h: add tier to the key, or give all tiers the same window"
+        );
+        assert_eq!(
+            read.map(|_| ()).map_err(|mistakes| mistakes.to_string()),
+            if fits { Ok(()) } else { Err(expected) },
+            "{algorithm} {key}"
+        );
+    }
+    // What counts nothing keeps no window.
+    let limits = json!({ "free": { "limit": 0, "window": "1h" }, "*": { "limit": 1000, "window": "60s" } });
+    DomainConfig::read(&with_rule(&json!({ "algorithm": "fixed_window", "key": [], "limits": limits }))).unwrap();
+}
+
+/// A document that was made by hand says where it is wrong as one that was read does: by position, not by name.
+#[test]
+fn mistakes_of_compiling_have_the_place_in_the_document() {
+    let mut config = DomainConfig::read(&with_rule(&json!({ "match": { "path": "/{id}" }, "key": ["param:id"] }))).unwrap();
+    config.rules[0].matches.path = Some("/{other}".to_owned());
+    let mistakes = crate::ruleset::RuleSet::compile(&config, 1).unwrap_err();
+    assert_eq!(mistakes.to_string(), "/rules/0/key/0: needs a segment {id} in match.path");
+}

@@ -3,6 +3,7 @@
 use http::HeaderMap;
 
 use super::{choose, compile, compile_with, headers, names, names_at, request};
+use crate::matching::index::Facts;
 use crate::request::Request;
 use crate::ruleset::ChoiceError;
 
@@ -140,4 +141,104 @@ fn a_choice_is_reused_without_traces() {
     assert_eq!((choice.rules.len(), choice.unknown_tier), (2, true));
     rules.choose(&Request { tier: Some("paid"), ..request(&empty) }, &secret, &mut choice).unwrap();
     assert_eq!((choice.rules.len(), choice.unknown_tier, choice.tier), (1, false, 1));
+}
+
+/// Services run their GET handler for HEAD.
+#[test]
+fn get_is_head_too() {
+    let rules = compile(
+        "  - {name: a, match: {methods: [GET]}}\n  - {name: b, match: {methods: [HEAD, GET]}}\n  - {name: c, match: {methods: [HEAD]}}\n  - {name: d, match: {methods: [PUT]}}",
+    );
+    let empty = HeaderMap::new();
+    let at = |method| names(&rules, &Request { method: Some(method), ..request(&empty) });
+    assert_eq!(at("GET"), ["a", "b"]);
+    assert_eq!(at("HEAD"), ["a", "b", "c"]);
+    assert_eq!(at("PUT"), ["d"]);
+}
+
+/// Who asks as `user@host` asks the same host.
+#[test]
+fn a_user_name_hides_no_host() {
+    let rules = compile("  - {name: r, match: {hosts: [api.example.com, '*.example.org']}}");
+    let empty = HeaderMap::new();
+    for host in ["x@api.example.com", "x:y@API.example.com:443", "@a.example.org", "api.other.com@api.example.com"] {
+        assert_eq!(names(&rules, &Request { host: Some(host), ..request(&empty) }), ["r"], "{host}");
+    }
+    assert_eq!(names(&rules, &Request { host: Some("api.example.com@other.com"), ..request(&empty) }), [""; 0]);
+}
+
+#[test]
+fn requests_are_bounded_whatever_they_came_through() {
+    let rules = compile(
+        "  - {name: r, key: ['header:x-key']}\n  - {name: s, match: {headers: [{name: x-plan, present: true}]}}\n  - {name: t, cost_header: x-cost}",
+    );
+    let empty = HeaderMap::new();
+    let too_long = |request: &Request<'_>| match choose(&rules, request) {
+        Err(ChoiceError::TooLong(long)) => Some(long.what),
+        _ => None,
+    };
+    let text = |length: usize| "a".repeat(length);
+    let (path, host) = (format!("/{}", text(8 << 10)), text(256));
+    let long = text(65);
+    for (what, request) in [
+        ("path", Request { path: Some(&path), ..request(&empty) }),
+        ("host", Request { host: Some(&host), ..request(&empty) }),
+        ("method", Request { method: Some(&long), ..request(&empty) }),
+        ("tier", Request { tier: Some(&long), ..request(&empty) }),
+    ] {
+        assert_eq!(too_long(&request).as_deref(), Some(what));
+    }
+    let fits = Request {
+        path: Some(&path[..8 << 10]),
+        host: Some(&host[..255]),
+        method: Some(&long[..32]),
+        tier: Some(&long[..64]),
+        ..request(&empty)
+    };
+    assert_eq!(too_long(&fits), None);
+    let value = text((8 << 10) + 1);
+    for name in ["x-key", "x-plan", "x-cost"] {
+        assert_eq!(too_long(&request(&headers(&[(name, &value)]))), Some(format!("header {name}")));
+    }
+    // Cookies and tokens that no rule looks at may be as long as the server allows.
+    assert_eq!(too_long(&request(&headers(&[("cookie", &value)]))), None);
+}
+
+/// A client that repeats a header line has its rules found as often as one that does not.
+#[test]
+fn repeated_lines_find_a_rule_once() {
+    let rules = compile(
+        "  - {name: a, match: {headers: [{name: x, exact: '1'}]}}\n  - {name: b, match: {headers: [{name: x, exact: '2'}]}}\n  - {name: c, match: {descriptors: [{key: k, value: v}]}}",
+    );
+    let lines = headers(&[[("x", "1"); 100].as_slice(), &[("x", "2"); 28]].concat());
+    let request = Request { descriptors: &[("k", "v"); 64], ..request(&lines) };
+    let mut found = Vec::new();
+    rules.index.find(&Facts { request: &request, path: Some("/"), host: None }, &mut |rule, _| found.push(rule));
+    found.sort_unstable();
+    assert_eq!(found, [0, 1, 2]);
+}
+
+/// The rules of 10,000 services, and the right ones for each path.
+#[test]
+fn ten_thousand_rules_choose_rightly() {
+    let rule = |i: usize| match i % 4 {
+        0 => format!("  - {{name: r{i}, match: {{path: /s{i}/items}}}}\n"),
+        1 => format!("  - {{name: r{i}, match: {{path: '/s{i}/{{id}}/**'}}}}\n"),
+        2 => format!("  - {{name: r{i}, match: {{path: /s{i}/**, methods: [POST]}}}}\n"),
+        _ => format!("  - {{name: r{i}, match: {{path: '/s{i}/*', hosts: ['*.h{}.example']}}}}\n", i % 100),
+    };
+    let rules = compile(&(0..10_000).map(rule).collect::<String>());
+    let empty = HeaderMap::new();
+    for i in (0..10_000).step_by(100).flat_map(|i| [i, i + 1, i + 2, i + 3]) {
+        let host = format!("a.h{}.example", i % 100);
+        let at =
+            |path: &str, method| names(&rules, &Request { path: Some(path), method: Some(method), host: Some(&host), ..request(&empty) });
+        let own = [format!("r{i}")];
+        let (items, deeper, other) =
+            (at(&format!("/s{i}/items"), "POST"), at(&format!("/s{i}/items/7"), "GET"), at(&format!("/t{i}/items"), "POST"));
+        assert_eq!(items, own);
+        assert_eq!(deeper, if i % 4 == 1 { &own[..] } else { &[] });
+        assert_eq!(other, [""; 0]);
+        assert_eq!(at(&format!("/s{i}/items"), "GET").is_empty(), i % 4 == 2);
+    }
 }

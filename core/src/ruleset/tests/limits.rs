@@ -73,8 +73,8 @@ fn the_domains_defaults_fill_in_what_rules_leave_out() {
         rules.rules.iter().map(|rule| (rule.index, rule.algorithm.as_str(), rule.on_failure.mode.as_str(), rule.group.as_str())).collect();
     assert_eq!(shown, [(0, "fixed_window", "closed", "a"), (1, "sliding_window", "open", "b")]);
     assert_eq!(only(&rules, None).effective, {
-        let Effective::Counted { key, cost, .. } = only(&rules, None).effective else { panic!() };
-        Effective::Counted { bound: Bound { algorithm: Algorithm::FixedWindow, limit: 10, capacity: 10, window_us: 1_000_000 }, key, cost }
+        let Effective::Counted { key, .. } = only(&rules, None).effective else { panic!() };
+        Effective::Counted { bound: Bound { algorithm: Algorithm::FixedWindow, limit: 10, capacity: 10, window_us: 1_000_000 }, key }
     });
 }
 
@@ -84,18 +84,58 @@ fn the_cost_comes_from_the_request_or_the_rules_header() {
     let costs = |lines: &[(&str, &str)]| {
         let lines = headers(lines);
         let choice = choose(&rules, &Request { cost: 7, ..request(&lines) })?;
-        let cost = |chosen: &Chosen| match chosen.effective {
-            Effective::Counted { cost, .. } => cost,
-            _ => panic!(),
-        };
-        Ok(choice.rules.iter().map(cost).collect::<Vec<_>>())
+        Ok(choice.rules.iter().map(|chosen| chosen.cost).collect::<Vec<_>>())
     };
     assert_eq!(costs(&[]), Ok(vec![7, 7]));
     assert_eq!(costs(&[("x-cost", "3")]), Ok(vec![7, 3]));
-    assert_eq!(costs(&[("x-cost", "0")]), Ok(vec![7, 0]));
     assert_eq!(costs(&[("x-cost", "9007199254740991")]), Ok(vec![7, 9_007_199_254_740_991]));
-    for bad in [&["-1"][..], &["1.5"], &[""], &["+1"], &["1e3"], &["x"], &["9007199254740992"], &["18446744073709551616"], &["1", "2"]] {
+    for bad in [
+        &["-1"][..],
+        &["0"],
+        &["00"],
+        &["1.5"],
+        &[""],
+        &["+1"],
+        &["1e3"],
+        &["x"],
+        &["9007199254740992"],
+        &["18446744073709551616"],
+        &["1", "2"],
+    ] {
         let lines: Vec<_> = bad.iter().map(|value| ("x-cost", *value)).collect();
         assert_eq!(costs(&lines), Err(ChoiceError::Cost { header: "x-cost".into() }), "{bad:?}");
+    }
+}
+
+/// What a client may choose cannot make its request free, and a look takes nothing whatever the header says.
+#[test]
+fn a_look_stays_a_look() {
+    let rules = compile("  - {name: r, cost_header: X-Cost}");
+    for line in ["5", "x", "0"] {
+        let lines = headers(&[("x-cost", line)]);
+        assert_eq!(choose(&rules, &Request { cost: 0, ..request(&lines) }).unwrap().rules[0].cost, 0, "{line}");
+    }
+}
+
+/// A rule that cannot refuse does not have the request refused by a cost that cannot be read, and says so.
+#[test]
+fn an_unreadable_cost_is_no_business_of_shadow_rules() {
+    let rule = "name: r, cost_header: X-Cost";
+    for (head, rules) in [
+        ("tiers: []", format!("  - {{{rule}, mode: shadow}}")),
+        ("tiers: []", format!("  - {{{rule}, enforce_percent: 0}}")),
+        ("mode: shadow", format!("  - {{{rule}}}")),
+        ("tiers: []", format!("  - {{{rule}, limits: {{'*': {{unlimited: true}}}}}}")),
+        ("tiers: []", format!("  - {{{rule}, limits: {{'*': {{limit: 0, window: 1s}}}}}}")),
+    ] {
+        let rules = compile_with(head, &rules);
+        for bad in [&["abc"][..], &[""], &["1", "2"], &["0"]] {
+            let lines = headers(&bad.iter().map(|value| ("x-cost", *value)).collect::<Vec<_>>());
+            let chosen = choose(&rules, &Request { cost: 7, ..request(&lines) }).unwrap().rules.remove(0);
+            assert_eq!((chosen.cost, chosen.cost_unreadable), (7, true), "{bad:?}");
+        }
+        let lines = headers(&[("x-cost", "3")]);
+        let chosen = choose(&rules, &Request { cost: 7, ..request(&lines) }).unwrap().rules.remove(0);
+        assert_eq!((chosen.cost, chosen.cost_unreadable), (3, false));
     }
 }

@@ -35,7 +35,7 @@ fn question() -> impl Strategy<Value = Question> {
     (
         of("(/[ab]){0,4}".prop_map(|path| if path.is_empty() { "/".to_owned() } else { path })),
         of(select(&["x", "a.x", "b.x", "a.b.x"][..])),
-        of(select(&["GET", "PUT"][..])),
+        of(select(&["GET", "PUT", "HEAD"][..])),
         vec(pair(&["h", "i"]), 0..3),
         vec(pair(&["k", "l"]), 0..3),
         select(&["user:1", "user:2", "user:3"][..]),
@@ -49,7 +49,7 @@ fn rule() -> impl Strategy<Value = Value> {
         if named.is_empty() { "/".to_owned() } else { named }
     }));
     let hosts = subsequence(vec!["x", "a.x", "b.x", "*.x", "*.b.x"], 0..3);
-    let methods = subsequence(vec!["GET", "PUT"], 0..2);
+    let methods = subsequence(vec!["GET", "HEAD", "PUT"], 0..3);
     let headers = subsequence(
         vec![
             json!({"name": "h", "exact": "v"}),
@@ -119,7 +119,8 @@ fn matches(rule: &Rule, question: &Question) -> bool {
         Some(exact) => exact == text,
     };
     host_fit(rule, question.host).is_some()
-        && (m.methods.is_empty() || question.method.is_some_and(|method| m.methods.iter().any(|given| given == method)))
+        && (m.methods.is_empty()
+            || question.method.is_some_and(|method| m.methods.iter().any(|given| given == method || (given == "GET" && method == "HEAD"))))
         && m.path.as_deref().is_none_or(|t| question.path.as_deref().is_some_and(|p| path_matches(&segments(t), &segments(p))))
         && m.headers.iter().all(|h| question.headers.iter().any(|(name, value)| h.name == *name && fits(&h.value, value)))
         && m.descriptors.iter().all(|d| question.descriptors.iter().any(|(key, value)| d.key == *key && globs(&d.value, value)))
