@@ -46,6 +46,7 @@ async fn an_answer_has_the_documented_shape_and_agrees_with_its_headers() {
     assert_eq!((&first["allowed"], &first["status"], &first["reason"]), (&json!(true), &json!(200), &json!("ok")));
     assert_eq!((&first["rule"], &first["limit"], &first["remaining"]), (&json!("search"), &json!(10), &json!(9)));
     assert_eq!((&first["degraded"], &first["revision"], &first["retry_after_ms"]), (&json!(null), &json!(1), &json!(null)));
+    assert_eq!((&first["tier"], first["limits"][0]["key"].as_str().unwrap().len()), (&json!("free"), 28));
     assert_eq!(first["headers"]["X-RateLimit-Remaining"], "9");
     assert_eq!(served.admitted(&question, 20).await, 9);
     let refused = served.decide(&question).await;
@@ -142,14 +143,25 @@ async fn bad_questions_are_problems_and_count_nothing() {
     let answer = send(Bytes::from(r#"{"cost":-1,"path":"/three","subject":"s","extra":true}"#)).await;
     assert_eq!((answer.status, answer.header("content-type")), (StatusCode::BAD_REQUEST, Some("application/problem+json")));
     let pointers: Vec<_> = answer.json()["errors"].as_array().unwrap().iter().map(|e| e["pointer"].clone()).collect();
-    assert_eq!(pointers, ["/extra", "/cost"]);
+    assert_eq!(pointers, ["/cost", "/extra"]);
     for bad in ["", "{", "[1]", "\u{0}"] {
         assert_eq!(send(Bytes::from(bad)).await.status, StatusCode::BAD_REQUEST, "{bad:?}");
     }
     assert_eq!(send(Bytes::from(vec![b' '; (64 << 10) + 1])).await.status, StatusCode::PAYLOAD_TOO_LARGE);
-    let form = [("content-type", "application/x-www-form-urlencoded")];
-    let posted = served.send(Method::POST, "/v1/check", &form, "{}").await;
-    assert_eq!(posted.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    // What a web page can make a browser send here without asking first.
+    for simple in [
+        None,
+        Some("application/x-www-form-urlencoded"),
+        Some("text/plain"),
+        Some("multipart/form-data"),
+        Some("application/jsonp"),
+        Some(""),
+    ] {
+        let headers: Vec<_> = simple.map(|value| ("content-type", value)).into_iter().collect();
+        let posted = served.send(Method::POST, "/v1/check", &headers, r#"{"path":"/three","subject":"s"}"#).await;
+        assert_eq!(posted.status, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{simple:?}");
+        assert!(posted.json()["detail"].as_str().unwrap().contains("application/json"));
+    }
     for (method, path, status) in [(Method::GET, "/v1/check", 405), (Method::GET, "/", 404), (Method::POST, "/metrics", 405)] {
         let answer = served.send(method, path, &[], "").await;
         assert_eq!((answer.status.as_u16(), answer.header("content-type")), (status, Some("application/problem+json")), "{path}");
@@ -159,6 +171,20 @@ async fn bad_questions_are_problems_and_count_nothing() {
     let path = served.check(&json!({ "path": "/a%zz" })).await;
     assert_eq!(path.status, StatusCode::BAD_REQUEST, "{}", path.json());
     assert_eq!(served.decide(&json!({ "subject": "s", "path": "/three", "cost": 0 })).await["remaining"], 3);
+    served.stop().await;
+}
+
+/// What a client writes into a cost header cannot have a request refused by a rule that refuses nothing; the operator sees it.
+#[tokio::test]
+async fn an_unreadable_cost_does_not_stop_a_trial() {
+    let rules = r#"{ domain: default, rules: [{ name: trial, mode: shadow, key: [], cost_header: x-cost, limits: { "*": { limit: 5, window: 1h } } }] }"#;
+    let served = Served::with_rules(rules).await;
+    for (i, bad) in ["abc", "", "0", "-1"].into_iter().enumerate() {
+        let answer = served.decide(&json!({ "headers": { "x-cost": bad } })).await;
+        assert_eq!((&answer["allowed"], &answer["limits"][0]["remaining"]), (&json!(true), &json!(4 - i)), "{bad:?}");
+    }
+    let metrics = String::from_utf8(served.get("/metrics").await.body.to_vec()).unwrap();
+    assert!(metrics.contains("weir_unreadable_costs_total{domain=\"default\",rule=\"trial\"} 4"), "{metrics}");
     served.stop().await;
 }
 

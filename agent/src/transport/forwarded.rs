@@ -39,7 +39,7 @@ pub(super) fn original(family: Forwarded, headers: &HeaderMap) -> Result<Origina
         (Forwarded::Auto, true, true) => Err(ForwardedError::Ambiguous),
         (Forwarded::XForwarded, ..) | (Forwarded::Auto, true, false) => Ok(Original {
             method: method(&X_FORWARDED_METHOD, headers)?,
-            host: text(&X_FORWARDED_HOST, headers, |host| !host.contains([',', ' ', '/']))?,
+            host: text(&X_FORWARDED_HOST, headers, |host| !host.contains([',', ' ', '/', '@']))?,
             path: text(&X_FORWARDED_URI, headers, |_| true)?,
         }),
         (Forwarded::XOriginal, ..) | (Forwarded::Auto, false, true) => {
@@ -95,7 +95,7 @@ mod tests {
         // Names are exact: an underscore is not a dash.
         let folded = headers(&[("x_forwarded_uri", "/cheap"), ("x-forwarded-prefix", "/cheap"), ("x-original-url", "/cheap")]);
         assert_eq!(original(Forwarded::Auto, &folded), Ok(Original::default()));
-        for (name, value) in [("x-forwarded-method", "GE T"), ("x-forwarded-host", "a, b")] {
+        for (name, value) in [("x-forwarded-method", "GE T"), ("x-forwarded-host", "a, b"), ("x-forwarded-host", "x@api.example.com")] {
             assert!(matches!(original(Forwarded::Auto, &headers(&[(name, value)])), Err(ForwardedError::Invalid(_))), "{name}");
         }
     }

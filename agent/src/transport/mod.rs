@@ -4,7 +4,9 @@ mod authz;
 mod check;
 mod forwarded;
 mod health;
+mod json;
 pub mod listen;
+mod paced;
 pub mod question;
 pub mod serve;
 

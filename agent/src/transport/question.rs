@@ -1,70 +1,89 @@
 //! The body of `POST /v1/check`: read within bounds, with all mistakes at once.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
+use http::header::Entry;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::{Map, Value};
 use weir_core::client_ip;
 use weir_core::decision::Decision;
 use weir_core::limit::MAX_UNITS;
 use weir_core::mistake::Mistakes;
 use weir_core::name;
-use weir_core::request::Request;
+use weir_core::request::{MAX_HEADER, MAX_HOST, MAX_METHOD, MAX_PATH, MAX_TIER, Request};
 use weir_core::subject::Subject;
 
+use super::json::{Json, Pair};
 use crate::agent::Agent;
 use crate::check::CheckError;
 
-/// The longest host, by the rules of DNS.
-const MAX_HOST: usize = 255;
-/// The longest path, as most servers have it.
-const MAX_PATH: usize = 8 << 10;
-/// The longest method; the longest registered one has 17 characters.
-const MAX_METHOD: usize = 32;
 /// The most headers and the most descriptors.
 const MAX_PAIRS: usize = 64;
 /// The longest key of a descriptor, and its longest value.
 const MAX_DESCRIPTOR: usize = 1024;
 const FIELDS: [&str; 10] = ["domain", "subject", "tier", "method", "host", "path", "headers", "client_ip", "descriptors", "cost"];
+/// Of two values, each reader would believe another.
+const REPEATED: &str = "is given more than once";
 
-/// A question to the limiter.
+/// A question to the limiter; its texts are those of the body where they can be.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
-    domain: String,
-    subject: Option<String>,
-    tier: Option<String>,
-    method: Option<String>,
-    host: Option<String>,
-    path: Option<String>,
+pub struct Question<'a> {
+    domain: Cow<'a, str>,
+    subject: Option<Cow<'a, str>>,
+    tier: Option<Cow<'a, str>>,
+    method: Option<Cow<'a, str>>,
+    host: Option<Cow<'a, str>>,
+    path: Option<Cow<'a, str>>,
     headers: HeaderMap,
     client_ip: Option<IpAddr>,
-    descriptors: Vec<(String, String)>,
+    descriptors: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     cost: u64,
 }
 
-impl Question {
+impl Default for Question<'_> {
+    fn default() -> Self {
+        Self {
+            domain: Cow::Borrowed("default"),
+            subject: None,
+            tier: None,
+            method: None,
+            host: None,
+            path: None,
+            headers: HeaderMap::new(),
+            client_ip: None,
+            descriptors: Vec::new(),
+            cost: 1,
+        }
+    }
+}
+
+impl<'a> Question<'a> {
     /// Reads a body.
     ///
     /// # Errors
-    /// Every mistake with its JSON pointer.
-    pub fn from_json(body: &[u8]) -> Result<Self, Mistakes> {
+    /// Every mistake with its JSON pointer, in the order of the body.
+    pub fn from_json(body: &'a [u8]) -> Result<Self, Mistakes> {
         let mut mistakes = Mistakes::new();
         let fields = match serde_json::from_slice(body) {
-            Ok(Fields { fields, repeated }) => {
-                for field in repeated {
-                    mistakes.add(format!("/{}", escaped(&field)), "is given more than once");
-                }
-                fields
+            Ok(Json::Object(fields)) => fields,
+            Ok(_) => {
+                mistakes.add("", "is not a JSON object");
+                return Err(mistakes);
             }
             Err(error) => {
                 mistakes.add("", format!("is not a JSON object: {error}"));
                 return Err(mistakes);
             }
         };
-        let mut reader = Reader { fields, mistakes };
-        let question = reader.question();
-        reader.mistakes.into_result(question)
+        let mut reader = Reader { question: Question::default(), mistakes };
+        let mut given = [false; FIELDS.len()];
+        for (field, value) in fields {
+            match FIELDS.iter().position(|known| *known == field) {
+                Some(known) if std::mem::replace(&mut given[known], true) => reader.mistakes.add(format!("/{field}"), REPEATED),
+                _ => reader.field(&field, value),
+            }
+        }
+        reader.mistakes.into_result(reader.question)
     }
 
     /// Has the agent decide it.
@@ -72,7 +91,7 @@ impl Question {
     /// # Errors
     /// [`CheckError`]: the agent does not serve the domain, or its rules cannot be applied.
     pub async fn ask(&self, agent: &Agent) -> Result<Decision, CheckError> {
-        let descriptors: Vec<(&str, &str)> = self.descriptors.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let descriptors: Vec<(&str, &str)> = self.descriptors.iter().map(|(key, value)| (&**key, &**value)).collect();
         let request = Request {
             domain: &self.domain,
             subject: self.subject.as_deref().and_then(Subject::parse),
@@ -89,188 +108,142 @@ impl Question {
     }
 }
 
-/// The fields of an object, and the names that came more than once: of two values, each reader would believe another.
-struct Fields {
-    fields: Map<String, Value>,
-    repeated: Vec<String>,
-}
-
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(FieldsVisitor)
-    }
-}
-
-struct FieldsVisitor;
-
-impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Fields, A::Error> {
-        let mut read = Fields { fields: Map::new(), repeated: Vec::new() };
-        while let Some((field, value)) = access.next_entry::<String, Value>()? {
-            if read.fields.insert(field.clone(), value).is_some() {
-                read.repeated.push(field);
-            }
-        }
-        Ok(read)
-    }
-}
-
-struct Reader {
-    fields: Map<String, Value>,
+struct Reader<'a> {
+    question: Question<'a>,
     mistakes: Mistakes,
 }
 
-impl Reader {
-    fn question(&mut self) -> Question {
-        for field in self.fields.keys().filter(|field| !FIELDS.contains(&field.as_str())) {
-            self.mistakes.add(format!("/{}", escaped(field)), format!("is not a field; the fields are {}", FIELDS.join(", ")));
+impl<'a> Reader<'a> {
+    /// Reads one field; `null` is as good as none.
+    fn field(&mut self, field: &str, value: Json<'a>) {
+        if matches!(value, Json::Null) && FIELDS.contains(&field) {
+            return;
         }
-        Question {
-            domain: self.text("domain", 1, name::MAX_LENGTH).unwrap_or_else(|| "default".to_owned()),
-            subject: self.subject(),
-            tier: self.text("tier", 1, name::MAX_LENGTH),
-            method: self.method(),
-            host: self.text("host", 1, MAX_HOST),
-            path: self.text("path", 0, MAX_PATH),
-            headers: self.headers(),
-            client_ip: self.client_ip(),
-            descriptors: self.descriptors(),
-            cost: self.cost(),
+        match field {
+            "domain" => self.question.domain = self.text(field, value, 1, name::MAX_LENGTH).unwrap_or_default(),
+            "subject" => self.subject(value),
+            "tier" => self.question.tier = self.text(field, value, 1, MAX_TIER),
+            "method" => self.method(value),
+            "host" => self.question.host = self.text(field, value, 1, MAX_HOST),
+            "path" => self.question.path = self.text(field, value, 0, MAX_PATH),
+            "headers" => self.headers(value),
+            "client_ip" => self.client_ip(value),
+            "descriptors" => self.descriptors(value),
+            "cost" => self.cost(&value),
+            _ => self.mistakes.add(format!("/{}", escaped(field)), format!("is not a field; the fields are {}", FIELDS.join(", "))),
         }
     }
 
-    /// A text of `min` to `max` bytes; absent and `null` are the same.
-    fn text(&mut self, field: &str, min: usize, max: usize) -> Option<String> {
-        let value = self.fields.remove(field)?;
-        text(value, &format!("/{field}"), min, max, &mut self.mistakes)
+    /// A text of `min` to `max` bytes.
+    fn text(&mut self, field: &str, value: Json<'a>, min: usize, max: usize) -> Option<Cow<'a, str>> {
+        text(value, min, max).map_err(|mistake| self.mistakes.add(format!("/{field}"), mistake)).ok()
     }
 
-    fn subject(&mut self) -> Option<String> {
-        let text = self.text("subject", 1, usize::MAX)?;
+    fn subject(&mut self, value: Json<'a>) {
+        let Some(text) = self.text("subject", value, 1, usize::MAX) else { return };
         if Subject::parse(&text).is_none() {
             self.mistakes.add("/subject", "must be an id of 1 to 1024 bytes, perhaps after its kind, such as \"user:123\"");
-            return None;
         }
-        Some(text)
+        self.question.subject = Some(text);
     }
 
-    fn method(&mut self) -> Option<String> {
-        let method = self.text("method", 1, MAX_METHOD)?;
+    fn method(&mut self, value: Json<'a>) {
+        let Some(method) = self.text("method", value, 1, MAX_METHOD) else { return };
         if http::Method::from_bytes(method.as_bytes()).is_err() {
             self.mistakes.add("/method", "must be an HTTP method such as \"GET\"");
         }
-        Some(method)
+        self.question.method = Some(method);
     }
 
-    fn client_ip(&mut self) -> Option<IpAddr> {
-        let text = self.text("client_ip", 1, 128)?;
-        let address = client_ip::address(&text);
-        if address.is_none() {
+    fn client_ip(&mut self, value: Json<'a>) {
+        let Some(text) = self.text("client_ip", value, 1, 128) else { return };
+        self.question.client_ip = client_ip::address(&text);
+        if self.question.client_ip.is_none() {
             self.mistakes.add("/client_ip", "must be an IP address such as \"203.0.113.7\" or \"2001:db8::1\"");
         }
-        address
     }
 
-    fn cost(&mut self) -> u64 {
-        match self.fields.remove("cost") {
-            None | Some(Value::Null) => 1,
-            Some(value) => value.as_u64().filter(|cost| *cost <= MAX_UNITS).unwrap_or_else(|| {
-                self.mistakes.add("/cost", format!("must be a whole number from 0 to {MAX_UNITS}"));
-                1
-            }),
+    fn cost(&mut self, value: &Json<'a>) {
+        match value {
+            Json::Whole(cost) if *cost <= MAX_UNITS => self.question.cost = *cost,
+            _ => self.mistakes.add("/cost", format!("must be a whole number from 0 to {MAX_UNITS}")),
         }
     }
 
-    fn headers(&mut self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        let fields = match self.fields.remove("headers") {
-            None | Some(Value::Null) => return headers,
-            Some(Value::Object(fields)) => fields,
-            Some(_) => {
-                self.mistakes.add("/headers", "must be an object of header names and values");
-                return headers;
-            }
+    fn headers(&mut self, value: Json<'a>) {
+        let Json::Object(fields) = value else {
+            return self.mistakes.add("/headers", "must be an object of header names and values");
         };
         if fields.len() > MAX_PAIRS {
-            self.mistakes.add("/headers", format!("must have at most {MAX_PAIRS} headers, not {}", fields.len()));
-            return headers;
+            return self.mistakes.add("/headers", format!("must have at most {MAX_PAIRS} headers, not {}", fields.len()));
         }
         for (name, value) in fields {
-            let pointer = format!("/headers/{}", escaped(&name));
-            let Some(value) = text(value, &pointer, 0, MAX_PATH, &mut self.mistakes) else { continue };
-            match (
-                HeaderName::from_bytes(name.as_bytes()),
-                HeaderValue::from_str(&value).or_else(|_| HeaderValue::from_bytes(value.as_bytes())),
-            ) {
-                (Ok(name), Ok(value)) => {
-                    headers.append(name, value);
-                }
-                (Err(_), _) => self.mistakes.add(pointer, "is not a header name"),
-                (_, Err(_)) => self.mistakes.add(pointer, "must not have control characters"),
+            if let Err(mistake) = header(&mut self.question.headers, &name, value) {
+                self.mistakes.add(format!("/headers/{}", escaped(&name)), mistake);
             }
         }
-        headers
     }
 
-    fn descriptors(&mut self) -> Vec<(String, String)> {
-        let entries = match self.fields.remove("descriptors") {
-            None | Some(Value::Null) => return Vec::new(),
-            Some(Value::Array(entries)) => entries,
-            Some(_) => {
-                self.mistakes.add("/descriptors", "must be a list of {\"key\", \"value\"}");
-                return Vec::new();
-            }
+    fn descriptors(&mut self, value: Json<'a>) {
+        let Json::List(entries) = value else {
+            return self.mistakes.add("/descriptors", "must be a list of {\"key\", \"value\"}");
         };
         if entries.len() > MAX_PAIRS {
-            self.mistakes.add("/descriptors", format!("must have at most {MAX_PAIRS} descriptors, not {}", entries.len()));
-            return Vec::new();
+            return self.mistakes.add("/descriptors", format!("must have at most {MAX_PAIRS} descriptors, not {}", entries.len()));
         }
-        let mut descriptors = Vec::with_capacity(entries.len());
         for (i, entry) in entries.into_iter().enumerate() {
-            descriptors.extend(descriptor(entry, &format!("/descriptors/{i}"), &mut self.mistakes));
+            self.question.descriptors.extend(descriptor(entry, &format!("/descriptors/{i}"), &mut self.mistakes));
         }
-        descriptors
     }
 }
 
-fn descriptor(entry: Value, pointer: &str, mistakes: &mut Mistakes) -> Option<(String, String)> {
-    let Value::Object(mut fields) = entry else {
+/// Adds a header. Names differ by more than case.
+fn header(headers: &mut HeaderMap, name: &str, value: Json<'_>) -> Result<(), String> {
+    let value = text(value, 0, MAX_HEADER)?;
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| "is not a header name")?;
+    let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| "must not have control characters")?;
+    match headers.entry(name) {
+        Entry::Vacant(place) => drop(place.insert(value)),
+        Entry::Occupied(_) => return Err(REPEATED.to_owned()),
+    }
+    Ok(())
+}
+
+fn descriptor<'a>(entry: Json<'a>, pointer: &str, mistakes: &mut Mistakes) -> Option<Pair<'a>> {
+    let Json::Object(fields) = entry else {
         mistakes.add(pointer, "must be an object {\"key\", \"value\"}");
         return None;
     };
-    let mut part = |field: &str, min| match fields.remove(field) {
-        None => {
-            mistakes.add(pointer, format!("has no {field:?}"));
-            None
-        }
-        Some(value) => text(value, &format!("{pointer}/{field}"), min, MAX_DESCRIPTOR, mistakes),
-    };
-    let (key, value) = (part("key", 1), part("value", 0));
-    for field in fields.keys() {
-        mistakes.add(format!("{pointer}/{}", escaped(field)), "is not a field; the fields are key, value");
+    let (mut key, mut value) = (None, None);
+    for (field, given) in fields {
+        let (part, min) = match &*field {
+            "key" => (&mut key, 1),
+            "value" => (&mut value, 0),
+            _ => {
+                mistakes.add(format!("{pointer}/{}", escaped(&field)), "is not a field; the fields are key, value");
+                continue;
+            }
+        };
+        let given = if part.is_some() { Err(REPEATED.to_owned()) } else { text(given, min, MAX_DESCRIPTOR) };
+        *part = Some(given.map_err(|mistake| mistakes.add(format!("{pointer}/{field}"), mistake)).ok());
     }
-    key.zip(value)
+    for (field, part) in [("key", &key), ("value", &value)] {
+        if part.is_none() {
+            mistakes.add(pointer, format!("has no {field:?}"));
+        }
+    }
+    key.flatten().zip(value.flatten())
 }
 
-fn text(value: Value, pointer: &str, min: usize, max: usize, mistakes: &mut Mistakes) -> Option<String> {
+/// A text of `min` to `max` bytes, or what is wrong with it.
+fn text(value: Json<'_>, min: usize, max: usize) -> Result<Cow<'_, str>, String> {
     match value {
-        Value::Null => None,
-        Value::String(text) if (min..=max).contains(&text.len()) => Some(text),
-        Value::String(text) => {
+        Json::Text(text) if (min..=max).contains(&text.len()) => Ok(text),
+        Json::Text(text) => {
             let bounds = if max == usize::MAX { format!("at least {min}") } else { format!("{min} to {max}") };
-            mistakes.add(pointer, format!("must have {bounds} bytes, not {}", text.len()));
-            None
+            Err(format!("must have {bounds} bytes, not {}", text.len()))
         }
-        _ => {
-            mistakes.add(pointer, "must be a string");
-            None
-        }
+        _ => Err("must be a string".to_owned()),
     }
 }
 
@@ -290,8 +263,8 @@ mod tests {
     #[test]
     fn an_empty_question_has_the_documented_defaults() {
         let question = Question::from_json(b"{}").unwrap();
-        assert_eq!((question.domain.as_str(), question.cost), ("default", 1));
-        let nulls = br#"{"subject":null,"tier":null,"method":null,"host":null,"path":null,"headers":null,"client_ip":null,"cost":null}"#;
+        assert_eq!((&*question.domain, question.cost), ("default", 1));
+        let nulls = br#"{"subject":null,"tier":null,"method":null,"host":null,"path":null,"headers":null,"client_ip":null,"cost":null,"descriptors":null,"domain":null}"#;
         assert_eq!(Question::from_json(nulls).unwrap(), question);
     }
 
@@ -302,7 +275,7 @@ mod tests {
             "descriptors": [ { "key": "k", "value": "v" } ], "cost": 1 }"#;
         let question = Question::from_json(body.as_bytes()).unwrap();
         assert_eq!(question.headers.get("x-plan").unwrap(), "a");
-        assert_eq!(question.descriptors, [("k".to_owned(), "v".to_owned())]);
+        assert_eq!(question.descriptors, [("k".into(), "v".into())]);
         assert_eq!(question.client_ip, Some(IpAddr::from([203, 0, 113, 7])));
     }
 
@@ -311,7 +284,6 @@ mod tests {
         let body = r#"{ "domain": 1, "subject": "", "method": "GE T", "headers": {"a b": "x", "ok": "a\r\nb", "n": 1},
             "client_ip": "1.2.3", "descriptors": [1, {"key": ""}, {"key": "k", "value": "v", "x": 1}], "cost": -1, "hits": 1 }"#;
         let expected = [
-            "/hits",
             "/domain",
             "/subject",
             "/method",
@@ -324,6 +296,7 @@ mod tests {
             "/descriptors/1",
             "/descriptors/2/x",
             "/cost",
+            "/hits",
         ];
         assert_eq!(pointers(body), expected);
     }
@@ -342,6 +315,21 @@ mod tests {
     #[test]
     fn a_field_that_is_given_twice_is_a_mistake() {
         assert_eq!(pointers(r#"{"cost":0,"cost":1,"subject":"a","subject":"b"}"#), ["/cost", "/subject"]);
+        assert_eq!(pointers(r#"{"headers":{"a":"1","b":"2","A":"1"}}"#), ["/headers/A"]);
+        assert_eq!(
+            pointers(r#"{"descriptors":[{"key":"k","value":"v","key":"k"},{"value":"v","key":"k","value":null}]}"#),
+            ["/descriptors/0/key", "/descriptors/1/value"]
+        );
+    }
+
+    /// What is null in a list of values was meant to be something: a tenant that is dropped would share its limit with all.
+    #[test]
+    fn null_within_a_header_or_a_descriptor_is_a_mistake() {
+        assert_eq!(
+            pointers(r#"{"descriptors":[{"key":"tenant","value":null},{"key":null,"value":"v"},null]}"#),
+            ["/descriptors/0/value", "/descriptors/1/key", "/descriptors/2"]
+        );
+        assert_eq!(pointers(r#"{"headers":{"x-tenant":null}}"#), ["/headers/x-tenant"]);
     }
 
     #[test]

@@ -23,15 +23,14 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt as _;
+use tower::Service;
 
 use super::listen::Listeners;
+use super::paced::{Answering, Pace, Paced};
 use crate::answer;
 
 /// The most connections at once, per listener; more wait in the system's queue.
 const MAX_CONNECTIONS: usize = 4_096;
-/// How long a client may take to send the head of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most headers of a request.
 const MAX_HEADERS: usize = 128;
 /// A pause after an error of accept, such as too many open files.
@@ -48,11 +47,11 @@ pub async fn serve(listeners: Listeners, router: Router, drain: CancellationToke
     let accepting = TaskTracker::new();
     let Listeners { tcp, unix, token } = listeners;
     if let Some(listener) = tcp {
-        let gate = Gate { router: router.clone(), token: token.map(Arc::new) };
+        let gate = Gate { router: router.clone(), token: token.map(Arc::new), pace: Pace::default() };
         accepting.spawn(accept(Door::Tcp(listener), gate, connections.clone(), drain.clone()));
     }
     if let Some(socket) = unix {
-        let (gate, connections, drain) = (Gate { router, token: None }, connections.clone(), drain.clone());
+        let (gate, connections, drain) = (Gate { router, token: None, pace: Pace::default() }, connections.clone(), drain.clone());
         accepting.spawn(async move {
             accept(Door::Unix(&socket.listener), gate, connections, drain).await;
             drop(socket);
@@ -71,11 +70,12 @@ enum Door<'a> {
     Unix(&'a UnixListener),
 }
 
-/// The router behind the listener's token.
+/// The router behind the listener's token, and how long clients may take to ask it.
 #[derive(Clone)]
 struct Gate {
     router: Router,
     token: Option<Arc<SecretString>>,
+    pace: Pace,
 }
 
 async fn accept(door: Door<'_>, gate: Gate, connections: TaskTracker, drain: CancellationToken) {
@@ -125,13 +125,13 @@ async fn next(door: &Door<'_>) -> io::Result<(Stream, SocketAddr)> {
 }
 
 async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, peer: SocketAddr, gate: Gate, drain: CancellationToken) {
-    let service = service_fn(move |request: Request<Incoming>| {
-        let gate = gate.clone();
-        async move { gate.answer(request, peer).await }
-    });
+    let (answering, idle) = (Answering::default(), gate.pace.idle);
+    let stream = Paced::new(stream, answering.clone(), gate.pace.head);
+    let service = service_fn(move |request: Request<Incoming>| answering.clone().during(gate.clone().answer(request, peer)));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        // Runs from the end of the request before, so it bounds idle time.
+        .header_read_timeout(idle)
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
@@ -148,7 +148,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: 
 }
 
 impl Gate {
-    async fn answer(self, request: Request<Incoming>, peer: SocketAddr) -> Result<Response<Body>, Infallible> {
+    async fn answer(mut self, request: Request<Incoming>, peer: SocketAddr) -> Result<Response<Body>, Infallible> {
         if !self.admits(&request) {
             let mut response = answer::refused(StatusCode::UNAUTHORIZED, "unauthorized", "send the listener's token").into_response();
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -156,7 +156,8 @@ impl Gate {
         }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
-        self.router.oneshot(request).await
+        // The router is always ready.
+        Service::call(&mut self.router, request).await
     }
 
     fn admits<B>(&self, request: &Request<B>) -> bool {
@@ -168,3 +169,6 @@ impl Gate {
         right || OPEN_PATHS.contains(&request.uri().path())
     }
 }
+
+#[cfg(test)]
+mod tests;
