@@ -78,9 +78,12 @@ impl Agent {
     }
 
     /// A tower layer that limits the service within.
-    #[must_use]
-    pub fn layer(&self, settings: LayerSettings) -> RateLimitLayer {
-        RateLimitLayer::new(self.clone(), settings)
+    ///
+    /// # Errors
+    /// [`StartError::NotServed`]: the settings name a domain that the agent does not serve.
+    pub fn layer(&self, settings: LayerSettings) -> Result<RateLimitLayer, StartError> {
+        start::served(&self.0.domains, settings.domain.as_ref(), "the layer")?;
+        Ok(RateLimitLayer::new(self.clone(), settings))
     }
 
     /// How the agent is doing.

@@ -5,13 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use axum::extract::ConnectInfo;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue};
 use weir_core::client_ip::ClientIp;
-use weir_core::subject::{MAX_ID_LENGTH, Subject, USER};
+use weir_core::subject::{Kind, MAX_ID_LENGTH, Subject, USER};
 
 /// Which of a request's own words count.
 #[derive(Debug, Clone, Default)]
 pub struct Identity {
     /// The header that names the subject; none: the subject is the client's address.
     pub subject_header: Option<HeaderName>,
+    /// What that header names; none: its value is `kind:id`, or the id of a user.
+    pub subject_kind: Option<Kind>,
     /// The header that names the tier; none: the default tier.
     pub tier_header: Option<HeaderName>,
     /// How the client's address is found.
@@ -40,6 +42,9 @@ pub enum IdentityError {
     /// The subject is longer than any id may be. It is not cut: two long ids with one beginning must not fall together.
     #[error("the header {0} names a subject of more than {MAX_ID_LENGTH} bytes")]
     SubjectTooLong(HeaderName),
+    /// The subject has a kind and no id.
+    #[error("the header {0} names a subject without an id")]
+    NoId(HeaderName),
 }
 
 impl Identity {
@@ -47,9 +52,9 @@ impl Identity {
     ///
     /// # Errors
     /// [`IdentityError`].
-    pub fn caller<'a>(&self, peer: Option<IpAddr>, headers: &'a HeaderMap) -> Result<Caller<'a>, IdentityError> {
+    pub fn caller<'a>(&'a self, peer: Option<IpAddr>, headers: &'a HeaderMap) -> Result<Caller<'a>, IdentityError> {
         let subject = match &self.subject_header {
-            Some(name) => subject(name, headers)?,
+            Some(name) => subject(name, self.subject_kind.as_ref(), headers)?,
             None => None,
         };
         let tier = match &self.tier_header {
@@ -77,13 +82,15 @@ pub fn single<'a>(name: &HeaderName, headers: &'a HeaderMap) -> Result<Option<&'
 }
 
 /// Ids are bytes: one that is not UTF-8 is a subject of its own, never an error and never another's.
-fn subject<'a>(name: &HeaderName, headers: &'a HeaderMap) -> Result<Option<Subject<'a>>, IdentityError> {
+fn subject<'a>(name: &HeaderName, kind: Option<&'a Kind>, headers: &'a HeaderMap) -> Result<Option<Subject<'a>>, IdentityError> {
     let Some(value) = single(name, headers)? else { return Ok(None) };
-    let subject = match std::str::from_utf8(value.as_bytes()) {
-        Ok(text) => Subject::parse(text),
-        Err(_) => Subject::new(USER, value.as_bytes()),
+    let subject = match (kind, std::str::from_utf8(value.as_bytes())) {
+        (Some(kind), _) => Subject::new(kind.as_str(), value.as_bytes()),
+        (None, Ok(text)) => Subject::parse(text),
+        (None, Err(_)) => Subject::new(USER, value.as_bytes()),
     };
-    subject.map(Some).ok_or_else(|| IdentityError::SubjectTooLong(name.clone()))
+    let why = if value.len() > MAX_ID_LENGTH { IdentityError::SubjectTooLong } else { IdentityError::NoId };
+    subject.map(Some).ok_or_else(|| why(name.clone()))
 }
 
 /// The address of the connection's other end, as the server that accepted it noted.
@@ -98,7 +105,7 @@ mod tests {
 
     fn identity() -> Identity {
         let header = |name| Some(HeaderName::from_static(name));
-        Identity { subject_header: header("x-user-id"), tier_header: header("x-tier"), client_ip: ClientIp::default() }
+        Identity { subject_header: header("x-user-id"), tier_header: header("x-tier"), ..Identity::default() }
     }
 
     fn headers(values: &[(&'static str, &[u8])]) -> HeaderMap {
@@ -127,17 +134,34 @@ mod tests {
     fn only_named_headers_speak_and_only_once() {
         let given = headers(&[("x-user-id", b"key:7"), ("x-tier", b"paid"), ("x-forwarded-for", b"192.0.2.1")]);
         let peer = Some(IpAddr::from([198, 51, 100, 1]));
-        let caller = identity().caller(peer, &given).unwrap();
+        let identity = identity();
+        let caller = identity.caller(peer, &given).unwrap();
         assert_eq!(caller.subject, Subject::new("key", b"7"));
         assert_eq!((caller.tier, caller.client_ip, caller.trusted), (Some("paid"), peer, false));
-        let nobody = Identity::default().caller(peer, &given).unwrap();
+        let default = Identity::default();
+        let nobody = default.caller(peer, &given).unwrap();
         assert_eq!((nobody.subject, nobody.tier), (None, None));
         let twice = headers(&[("x-user-id", b"1"), ("x-user-id", b"2")]);
-        assert!(matches!(identity().caller(peer, &twice), Err(IdentityError::Repeated(_))));
+        assert!(matches!(identity.caller(peer, &twice), Err(IdentityError::Repeated(_))));
         let long = headers(&[("x-user-id", &[b'a'; MAX_ID_LENGTH + 1])]);
-        assert!(matches!(identity().caller(peer, &long), Err(IdentityError::SubjectTooLong(_))));
+        assert!(matches!(identity.caller(peer, &long), Err(IdentityError::SubjectTooLong(_))));
+        let no_id = headers(&[("x-user-id", b"user:")]);
+        assert!(matches!(identity.caller(peer, &no_id), Err(IdentityError::NoId(_))));
         let empty = headers(&[("x-user-id", b""), ("x-tier", b"")]);
-        let caller = identity().caller(peer, &empty).unwrap();
+        let caller = identity.caller(peer, &empty).unwrap();
         assert_eq!((caller.subject, caller.tier), (None, None));
+    }
+
+    /// Where the header's kind is fixed, no id can pose as a subject of another kind.
+    #[test]
+    fn a_fixed_kind_takes_the_whole_value_as_id() {
+        let identity = Identity { subject_kind: Some("tenant".parse().unwrap()), ..identity() };
+        for id in ["7", "ip:192.0.2.1", "key:7", "user:", ":"] {
+            let headers = headers(&[("x-user-id", id.as_bytes())]);
+            assert_eq!(identity.caller(None, &headers).unwrap().subject, Subject::new("tenant", id.as_bytes()));
+        }
+        for bad in ["ip", "anonymous", "", "Tenant", "a b", "a:"] {
+            assert!(bad.parse::<Kind>().is_err(), "{bad}");
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let settings = AgentSettings::new("shop".parse()?, RulesFrom::File("rules.yaml".into()));
 //! let agent = Agent::start(settings).await?;
-//! let app: axum::Router = axum::Router::new().layer(agent.layer(LayerSettings::default()));
+//! let app: axum::Router = axum::Router::new().layer(agent.layer(LayerSettings::default())?);
 //! # Ok(())
 //! # }
 //! ```

@@ -19,6 +19,7 @@ use weir_core::config::DomainConfig;
 use weir_core::headers::HeaderStyle;
 use weir_core::key::HashSecret;
 use weir_core::name::Name;
+use weir_core::subject::Kind;
 
 pub use crate::check::OnNoRules;
 pub use crate::limiter::ShardConfig;
@@ -157,6 +158,9 @@ pub struct AuthzSettings {
     pub domain: Option<Name>,
     /// The header that names the subject, set by the gateway after it knows who calls. `WEIR_AGENT_SUBJECT_HEADER`; default none.
     pub subject_header: Option<HeaderName>,
+    /// What that header names, such as `tenant`: its whole value is the id. `WEIR_AGENT_SUBJECT_KIND`; default none: the value is `kind:id`,
+    /// or the id of a user, so whoever chooses ids can choose kinds.
+    pub subject_kind: Option<Kind>,
     /// The header that names the tier. `WEIR_AGENT_TIER_HEADER`; default none.
     pub tier_header: Option<HeaderName>,
     /// Peers whose forwarding headers count: networks; callers on the Unix socket are `127.0.0.1`. `WEIR_AGENT_TRUSTED_PROXIES`,

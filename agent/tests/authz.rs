@@ -4,7 +4,9 @@
 mod served;
 
 use http::{Method, StatusCode};
+use serde_json::json;
 use served::{Answer, Served, settings};
+use weir_agent::Agent;
 use weir_agent::settings::{AgentSettings, Counters, Forwarded};
 
 const RULES: &str = r#"
@@ -52,9 +54,12 @@ async fn answers_follow_the_status_table_and_carry_headers() {
     assert!(passed.header("ratelimit").is_some() && passed.header("ratelimit-policy").is_some() && passed.header("retry-after").is_none());
     let refused = ask(&served, &one).await;
     assert_eq!((refused.status, refused.header("content-type")), (StatusCode::TOO_MANY_REQUESTS, Some("application/problem+json")));
-    assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!(wait >= 1);
     assert_eq!(refused.header("cache-control"), Some("no-store"));
-    assert!(refused.json().to_string().contains("\"one\""), "{}", refused.json());
+    assert_eq!(refused.header("ratelimit"), Some(format!("\"one\";r=0;t={wait}").as_str()));
+    let body = refused.json();
+    assert_eq!((&body["retry-after"], &body["rule"], &body["violated-policies"]), (&json!(wait), &json!("one"), &json!(["one"])));
     let blocked = ask(&served, &[("x-forwarded-uri", "/never")]).await;
     assert_eq!((blocked.status, blocked.header("retry-after")), (StatusCode::FORBIDDEN, None));
     served.stop().await;
@@ -127,8 +132,14 @@ async fn method_and_host_are_those_of_the_original_request() {
     let hosted = [("x-forwarded-uri", "/host"), ("x-forwarded-host", "API.example.com:8443")];
     assert_eq!(statuses(&served, &hosted, 2).await, [200, 429]);
     assert_eq!(ask(&served, &[("x-forwarded-uri", "/host"), ("x-forwarded-host", "other.example.com")]).await.status, StatusCode::OK);
-    let bad = [("x-forwarded-uri", "/%zz"), ("x-forwarded-method", "GET")];
-    assert_eq!(ask(&served, &bad).await.status, StatusCode::BAD_REQUEST);
+    let long = format!("/{}", "a".repeat(8 << 10));
+    for bad in [
+        [("x-forwarded-uri", "/%zz"), ("x-forwarded-method", "GET")],
+        [("x-forwarded-uri", "/host"), ("x-forwarded-host", "x@api.example.com")],
+        [("x-forwarded-uri", &long), ("x-forwarded-method", "GET")],
+    ] {
+        assert_eq!(ask(&served, &bad).await.status, StatusCode::BAD_REQUEST, "{bad:.40?}");
+    }
     served.stop().await;
 }
 
@@ -173,4 +184,13 @@ async fn subject_and_tier_come_from_named_headers_only() {
     let twice = [("x-forwarded-uri", "/plan"), ("x-user", "3"), ("x-user", "4")];
     assert_eq!(ask(&served, &twice).await.status, StatusCode::BAD_REQUEST);
     served.stop().await;
+}
+
+/// An agent that would answer each question with 400 does not start.
+#[tokio::test]
+async fn a_domain_that_is_not_served_is_said_at_the_start() {
+    let mut settings = trusting();
+    settings.authz.domain = Some("shop".parse().unwrap());
+    let error = Agent::start(settings).await.unwrap_err();
+    assert_eq!(error.to_string(), "/authz asks about domain shop, but default is served");
 }

@@ -60,6 +60,28 @@ pub enum StartError {
         /// What the settings name.
         wanted: String,
     },
+    /// A surface is to ask about a domain that the agent does not serve: each of its requests would be answered 400.
+    #[error("{surface} asks about domain {domain}, but {served} is served")]
+    NotServed {
+        /// The surface.
+        surface: &'static str,
+        /// The domain that its settings name.
+        domain: Name,
+        /// What is served.
+        served: String,
+    },
+}
+
+/// Whether the domain that the settings of `surface` name is one of `domains`.
+pub(super) fn served(domains: &[Name], domain: Option<&Name>, surface: &'static str) -> Result<(), StartError> {
+    match domain.filter(|domain| !domains.contains(domain)) {
+        Some(stray) => Err(StartError::NotServed { surface, domain: stray.clone(), served: listed(domains) }),
+        None => Ok(()),
+    }
+}
+
+fn listed(domains: &[Name]) -> String {
+    domains.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// What the settings say about rules, read.
@@ -74,6 +96,7 @@ pub(super) async fn start(settings: AgentSettings) -> Result<Agent, StartError> 
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let rules = read_rules(&settings)?;
     let domains = domains(&settings, &rules.configs)?;
+    served(&domains, settings.authz.domain.as_ref(), "/authz")?;
     let boot = Uuid::now_v7().to_string();
     let spool = rules.uplink.is_some().then(|| Arc::new(Spool::new(settings.name.as_str(), boot.as_str(), settings.events.spool_bytes)));
     let recorder = Arc::new(Recorder::new(&settings.events, settings.v6_prefix, clock.clone(), spool.clone()));
@@ -90,6 +113,7 @@ pub(super) async fn start(settings: AgentSettings) -> Result<Agent, StartError> 
     });
     let identity = Identity {
         subject_header: settings.authz.subject_header.clone(),
+        subject_kind: settings.authz.subject_kind.clone(),
         tier_header: settings.authz.tier_header.clone(),
         client_ip: ClientIp::new(settings.authz.client_ip_header, &settings.authz.trusted_proxies),
     };
@@ -223,7 +247,7 @@ fn domains(settings: &AgentSettings, configs: &[DomainConfig]) -> Result<Vec<Nam
     domains.dedup();
     match configs.iter().find(|config| !domains.contains(&config.domain.name)) {
         Some(stray) => {
-            let wanted = domains.iter().map(Name::as_str).collect::<Vec<_>>().join(", ");
+            let wanted = listed(&domains);
             Err(StartError::Domain { found: stray.domain.name.clone(), wanted })
         }
         None => Ok(domains),

@@ -67,14 +67,13 @@ async fn decide(layer: &RateLimitLayer, parts: &Parts) -> Result<HeaderMap, Resp
 
 fn question<'a>(scope: &'a Scope, parts: &'a Parts) -> Result<Question<'a>, Undecidable> {
     let caller = scope.identity.caller(identity::peer(&parts.extensions), &parts.headers)?;
-    // HTTP/2 and requests to proxies carry the host in the target, HTTP/1.1 in a header.
-    let host = parts.uri.authority().map(http::uri::Authority::as_str);
     Ok(Question {
         domain: &scope.domain,
         subject: caller.subject,
         tier: caller.tier,
         method: Some(parts.method.as_str()),
-        host: host.or_else(|| parts.headers.get(HOST).and_then(|host| host.to_str().ok())),
+        // HTTP/2 and requests to proxies carry the host in the target, HTTP/1.1 in a header.
+        host: parts.uri.host().or_else(|| parts.headers.get(HOST).and_then(|host| host.to_str().ok())),
         path: Some(parts.uri.path()),
         headers: &parts.headers,
         client_ip: caller.client_ip,

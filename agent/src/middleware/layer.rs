@@ -6,6 +6,7 @@ use http::HeaderName;
 use tower::Layer;
 use weir_core::client_ip::{ClientIp, SourceHeader};
 use weir_core::name::Name;
+use weir_core::subject::Kind;
 
 use super::service::RateLimit;
 use crate::agent::Agent;
@@ -18,6 +19,8 @@ pub struct LayerSettings {
     pub domain: Option<Name>,
     /// The header that names the subject. Only where callers cannot set it themselves.
     pub subject_header: Option<HeaderName>,
+    /// What that header names, such as `tenant`: its whole value is the id. Default: the value is `kind:id`, or the id of a user.
+    pub subject_kind: Option<Kind>,
     /// The header that names the tier. Only where callers cannot set it themselves.
     pub tier_header: Option<HeaderName>,
     /// Peers whose word about the client's address counts.
@@ -41,13 +44,13 @@ pub(super) struct Scope {
 }
 
 impl RateLimitLayer {
-    /// A layer that asks `agent`.
-    #[must_use]
-    pub fn new(agent: Agent, settings: LayerSettings) -> Self {
+    /// A layer that asks `agent`, which serves the domain.
+    pub(crate) fn new(agent: Agent, settings: LayerSettings) -> Self {
         let domain = settings.domain.map_or_else(|| agent.first_domain().to_owned(), |name| name.to_string());
         let source = settings.client_ip_header.unwrap_or(SourceHeader::XForwardedFor);
         let identity = Identity {
             subject_header: settings.subject_header,
+            subject_kind: settings.subject_kind,
             tier_header: settings.tier_header,
             client_ip: ClientIp::new(source, &settings.trusted_proxies),
         };

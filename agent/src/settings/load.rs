@@ -145,6 +145,7 @@ fn authz(source: &mut Source) -> AuthzSettings {
     AuthzSettings {
         domain: source.optional("authz_domain", parse::name),
         subject_header: source.optional("subject_header", parse::header_name),
+        subject_kind: source.optional("subject_kind", parse::subject_kind),
         tier_header: source.optional("tier_header", parse::header_name),
         trusted_proxies: source.list("trusted_proxies", |text| client_ip::network(text).map_err(|error| format!("{text:?} {error}"))),
         client_ip_header: source.one("client_ip_header", SourceHeader::XForwardedFor, parse::source_header),

@@ -10,6 +10,7 @@ use weir_core::headers::HeaderStyle;
 use weir_core::key::HashSecret;
 use weir_core::name::Name;
 use weir_core::span::Span;
+use weir_core::subject::Kind;
 
 use super::{Forwarded, OnNoRules};
 use crate::limiter::ShardConfig;
@@ -66,6 +67,10 @@ pub(super) fn forwarded(text: &str) -> Result<Forwarded, String> {
 
 pub(super) fn header_name(text: &str) -> Result<HeaderName, String> {
     text.parse().map_err(|_| format!("{text:?} is not a header name"))
+}
+
+pub(super) fn subject_kind(text: &str) -> Result<Kind, String> {
+    text.parse().map_err(|error| format!("{error}, not {text:?}"))
 }
 
 /// A TCP address; `off`: none.

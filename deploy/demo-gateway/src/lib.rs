@@ -13,8 +13,8 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use weir_agent::Agent;
 use weir_agent::middleware::LayerSettings;
+use weir_agent::{Agent, StartError};
 
 /// The header that names the subject.
 pub const SUBJECT_HEADER: HeaderName = HeaderName::from_static("x-user-id");
@@ -22,9 +22,12 @@ pub const SUBJECT_HEADER: HeaderName = HeaderName::from_static("x-user-id");
 pub const TIER_HEADER: HeaderName = HeaderName::from_static("x-tier");
 
 /// The application, limited by `agent`.
-pub fn app(agent: &Agent) -> Router {
+///
+/// # Errors
+/// [`StartError`]: the agent cannot limit it.
+pub fn app(agent: &Agent) -> Result<Router, StartError> {
     let limits = LayerSettings { subject_header: Some(SUBJECT_HEADER), tier_header: Some(TIER_HEADER), ..LayerSettings::default() };
-    Router::new()
+    let app = Router::new()
         .route("/", get(welcome))
         .route("/api/search", get(search))
         .route("/api/upload", post(upload))
@@ -32,13 +35,14 @@ pub fn app(agent: &Agent) -> Router {
         .route("/api/status", get(status))
         .fallback(nothing)
         // A layer limits what was added before it, the fallback included: unknown paths cost as much as known ones.
-        .layer(agent.layer(limits))
+        .layer(agent.layer(limits)?);
+    Ok(app)
 }
 
 /// Serves the application until it is dropped.
 ///
 /// # Errors
-/// What the system says about the listener.
+/// What the system says about the listener, or the agent about the application.
 pub async fn serve(listener: TcpListener, agent: &Agent) -> std::io::Result<()> {
     serve_until(listener, agent, std::future::pending()).await
 }
@@ -48,7 +52,7 @@ pub async fn serve(listener: TcpListener, agent: &Agent) -> std::io::Result<()> 
 /// # Errors
 /// What the system says about the listener.
 pub async fn serve_until(listener: TcpListener, agent: &Agent, stop: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
-    let service = app(agent).into_make_service_with_connect_info::<SocketAddr>();
+    let service = app(agent).map_err(std::io::Error::other)?.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, service).with_graceful_shutdown(stop).await
 }
 

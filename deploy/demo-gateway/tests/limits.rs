@@ -50,7 +50,7 @@ async fn ask(app: &axum::Router, method: Method, path: &str, headers: &[(&str, &
 #[tokio::test]
 async fn subjects_and_tiers_come_from_headers_and_else_the_address() {
     let agent = agent().await;
-    let app = weir_demo_gateway::app(&agent);
+    let app = weir_demo_gateway::app(&agent).unwrap();
     for (caller, limit) in [(vec![("x-user-id", "1"), ("x-tier", "paid")], 6), (vec![("x-user-id", "2")], 3), (vec![], 3)] {
         for i in 0..limit {
             let (status, _, has_headers) = ask(&app, Method::GET, "/api/search?q=ring", &caller).await;
@@ -66,7 +66,7 @@ async fn subjects_and_tiers_come_from_headers_and_else_the_address() {
 #[tokio::test]
 async fn routes_answer_and_an_upload_has_its_own_limit() {
     let agent = agent().await;
-    let app = weir_demo_gateway::app(&agent);
+    let app = weir_demo_gateway::app(&agent).unwrap();
     let (status, body, _) = ask(&app, Method::POST, "/api/upload", &[("x-user-id", "u")]).await;
     assert_eq!((status, &body["stored_bytes"]), (StatusCode::CREATED, &5.into()));
     let (status, body, _) = ask(&app, Method::POST, "/api/upload", &[("x-user-id", "u")]).await;

@@ -63,6 +63,16 @@ fn shards_are_repeated_as_flags_and_listed_elsewhere() {
 }
 
 #[test]
+fn the_subjects_kind_is_a_setting() {
+    let with =
+        |kind| load(&flags(&["--rules", "r"]), variables(&[("WEIR_AGENT_SUBJECT_HEADER", "x-tenant"), ("WEIR_AGENT_SUBJECT_KIND", kind)]));
+    assert_eq!(with("tenant").unwrap().agent.authz.subject_kind.unwrap().as_str(), "tenant");
+    for bad in ["ip", "Tenant", "a:b"] {
+        assert_eq!(with(bad).unwrap_err().as_slice()[0].pointer, "WEIR_AGENT_SUBJECT_KIND", "{bad}");
+    }
+}
+
+#[test]
 fn every_mistake_is_reported_with_its_place() {
     let file = file("budget = '1h'\nv6_prefix = 129\nnonsense = 1\ntoken = 'weir_x'\n[authz]\nx = 1\n");
     let path = file.path().to_str().unwrap();
