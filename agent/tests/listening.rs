@@ -4,17 +4,20 @@
 mod served;
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
-use served::{PATIENCE, Served, settings};
+use served::{PATIENCE, Served, settings, until};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 use weir_agent::Agent;
-use weir_agent::settings::ListenSettings;
+use weir_agent::limiter::ShardConfig;
+use weir_agent::settings::{Counters, ListenSettings};
 use weir_agent::transport::listen::{ListenError, Listeners};
 use weir_agent::transport::serve::serve;
+use weir_testbed::{Flavor, Redis};
 
 const RULES: &str = r#"
 domain: default
@@ -85,12 +88,31 @@ async fn a_unix_socket_has_its_mode_replaces_a_stale_one_and_goes_with_the_agent
     assert!(path.exists());
 }
 
+/// A request that hangs on a shard while the agent stops is still answered, and the agent waits for it.
 #[tokio::test]
 async fn requests_in_flight_are_finished_before_the_listener_closes() {
-    let served = Served::with_rules(RULES).await;
-    let answers = futures::future::join_all((0..50).map(|_| served.get("/authz"))).await;
-    assert!(answers.iter().all(|answer| answer.status == StatusCode::OK));
+    let redis = Redis::temporary(Flavor::available().unwrap()).await.unwrap();
+    let mut settings = settings(RULES);
+    let shard =
+        ShardConfig { name: "s1".parse().unwrap(), address: redis.url().parse().unwrap(), weight: 1, username: None, password: None };
+    settings.counters = Counters::Shards(vec![shard]);
+    settings.budget = Duration::from_millis(1_500);
+    let served = Served::start(settings).await;
+    assert_eq!(served.get("/authz").await.status, StatusCode::OK);
+    redis.pause().await;
+    let request = hyper::Request::get(format!("http://{}/authz", served.address)).body(Full::<bytes::Bytes>::default()).unwrap();
+    let hanging = tokio::spawn(served.client.request(request));
+    until("a call that hangs", async || {
+        let metrics = served.agent.metrics_text();
+        metrics.contains("weir_shard_calls_in_flight{shard=\"s1\"} 1").then_some(())
+    })
+    .await;
     let address = served.address;
+    assert!(!hanging.is_finished());
     served.stop().await;
+    // The rule counts here while its shard is away.
+    let answer = tokio::time::timeout(PATIENCE, hanging).await.unwrap().unwrap().unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    redis.resume().await;
 }

@@ -4,11 +4,16 @@
 mod served;
 
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use http_body_util::BodyExt as _;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
 use served::{PATIENCE, until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
+use weir_testbed::{Flavor, Redis};
 
 const RULES: &str = r#"{ domain: default, tiers: [{ name: free, default: true }], rules: [{ name: all, key: [], limits: { "*": { limit: 5, window: 1h } } }] }"#;
 
@@ -77,4 +82,57 @@ fn a_taken_port_is_a_clear_message() {
     let output = agent(&["--rules", rules.to_str().unwrap(), "--listen", &address]).output().unwrap();
     assert!(!output.status.success() && text(&output).contains(&address), "{}", text(&output));
     assert!(TcpStream::connect(&address).is_ok());
+}
+
+/// Asks the agent behind a socket `POST /v1/check`.
+async fn check(socket: &Path, question: &Value) -> Value {
+    let stream = UnixStream::connect(socket).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = hyper::Request::post("/v1/check").header("host", "x").header("content-type", "application/json");
+    let response = sender.send_request(request.body(question.to_string()).unwrap()).await.unwrap();
+    serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap()
+}
+
+async fn keys_of(redis: &Redis) -> u64 {
+    let client = redis::Client::open(redis.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    redis::cmd("DBSIZE").query_async(&mut connection).await.unwrap()
+}
+
+/// Two agents with a rules file, shards and a secret, and no control plane, are one limiter.
+#[tokio::test]
+async fn agents_alone_share_their_limits_on_redis() {
+    let folder = tempfile::tempdir().unwrap();
+    let (rules, secret) = (folder.path().join("rules.yaml"), folder.path().join("secret"));
+    let strict = RULES.replace("key: [],", "key: [subject], algorithm: sliding_window, on_failure: { mode: closed },");
+    std::fs::write(&rules, strict).unwrap();
+    std::fs::write(&secret, "5a".repeat(32)).unwrap();
+    let mut redises = Vec::new();
+    for _ in 0..2 {
+        redises.push(Redis::temporary(Flavor::available().unwrap()).await.unwrap());
+    }
+    let shards = ["a", "b"].iter().zip(&redises).map(|(name, redis)| format!("{name}={}", redis.url())).collect::<Vec<_>>();
+    let (mut running, mut sockets) = (Vec::new(), Vec::new());
+    for (name, variable, value) in
+        [("one", "WEIR_AGENT_HASH_SECRET_FILE", secret.to_str().unwrap()), ("two", "WEIR_AGENT_HASH_SECRET", &"5a".repeat(32))]
+    {
+        let socket = folder.path().join(name);
+        let mut command =
+            agent(&["--name", name, "--rules", rules.to_str().unwrap(), "--listen", "off", "--socket", socket.to_str().unwrap()]);
+        command.args(shards.iter().flat_map(|shard| ["--shard", shard])).env("WEIR_AGENT_BUDGET", "5s").env(variable, value);
+        running.push(tokio::process::Command::from(command).kill_on_drop(true).spawn().unwrap());
+        until("the socket", async || UnixStream::connect(&socket).await.ok()).await;
+        sockets.push(socket);
+    }
+    for subject in ["user:1", "user:2", "user:3"] {
+        let mut allowed = 0;
+        for turn in 0..12 {
+            let answer = check(&sockets[turn % 2], &json!({ "subject": subject })).await;
+            assert_eq!(answer["degraded"], Value::Null, "{answer}");
+            allowed += u64::from(answer["allowed"] == true);
+        }
+        assert_eq!(allowed, 5, "{subject}");
+    }
+    assert!(keys_of(&redises[0]).await + keys_of(&redises[1]).await >= 3, "nothing is counted on the shards");
 }

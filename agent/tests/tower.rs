@@ -137,7 +137,16 @@ async fn without_named_headers_the_connection_is_the_subject() {
     assert_eq!(status(&service, from([192, 0, 2, 2], &[])).await, StatusCode::CREATED);
     let proxied = LayerSettings { trusted_proxies: vec!["192.0.2.0/24".parse().unwrap()], ..LayerSettings::default() };
     let service = agent.layer(proxied).unwrap().layer(service_fn(echo));
-    assert_eq!(status(&service, from([192, 0, 2, 1], &[("x-forwarded-for", b"198.51.100.77")])).await, StatusCode::CREATED);
+    // BB-26: behind a trusted hop the address that the hop saw is the client, whatever the client wrote before it; nobody else pays.
+    let mut seen = Vec::new();
+    for i in 0..20 {
+        let chain = format!("198.51.100.{i}, 203.0.113.9");
+        seen.push(status(&service, from([192, 0, 2, 1], &[("x-forwarded-for", chain.as_bytes())])).await.as_u16());
+    }
+    assert_eq!((seen[..3].to_vec(), seen[3..].iter().all(|status| *status == 429)), (vec![201; 3], true), "{seen:?}");
+    for expected in [201, 201, 201, 429] {
+        assert_eq!(status(&service, from([192, 0, 2, 1], &[("x-forwarded-for", b"198.51.100.3")])).await.as_u16(), expected);
+    }
     agent.shutdown().await;
 }
 

@@ -26,16 +26,23 @@ const FAKE_CLOCK: &str = include_str!("fake_clock.lua");
 pub(crate) struct ManualClock {
     started: Instant,
     elapsed: Mutex<Duration>,
+    /// Seconds by which the wall clock has been set back.
+    wall_back: Mutex<i64>,
 }
 
 impl ManualClock {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { started: Instant::now(), elapsed: Mutex::new(Duration::ZERO) })
+        Arc::new(Self { started: Instant::now(), elapsed: Mutex::new(Duration::ZERO), wall_back: Mutex::new(0) })
     }
 
     /// Sets the microseconds since [`START`].
     pub(crate) fn set(&self, us: u64) {
         *self.elapsed.lock() = Duration::from_micros(us);
+    }
+
+    /// Sets the wall clock back by so many seconds, or forward.
+    pub(crate) fn set_wall_back(&self, seconds: i64) {
+        *self.wall_back.lock() = seconds;
     }
 }
 
@@ -45,8 +52,19 @@ impl Clock for ManualClock {
     }
 
     fn wall(&self) -> Duration {
-        Duration::from_micros(START) + *self.elapsed.lock()
+        let right = Duration::from_micros(START) + *self.elapsed.lock();
+        Duration::from_secs(right.as_secs().saturating_add_signed(-*self.wall_back.lock()))
+            + Duration::from_nanos(right.subsec_nanos().into())
     }
+}
+
+/// What a server holds of a counter.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// The fields of a hash, the bytes of a string.
+    pub(crate) size: u64,
+    /// How long it will be there.
+    pub(crate) ttl_ms: i64,
 }
 
 /// A store, and how it is told the time.
@@ -117,6 +135,23 @@ impl Clocked {
                 script::decode(requests, &reply).expect("a readable reply")
             }
         }
+    }
+
+    /// What is held of a counter `us` after the start, if this is a server.
+    pub(crate) async fn state(&mut self, us: u64, key: &CounterKey) -> Option<State> {
+        let Self::Server { connection, .. } = self else { return None };
+        let kind: String = redis::cmd("TYPE").arg(key.as_bytes()).query_async(connection).await.expect("a type");
+        let size = match kind.as_str() {
+            "hash" => redis::cmd("HLEN"),
+            "string" => redis::cmd("STRLEN"),
+            _ => return None,
+        };
+        let size = size.to_owned().arg(key.as_bytes()).query_async(connection).await.expect("a size");
+        let deadline: Option<i64> =
+            redis::cmd("HGET").arg("test:deadlines").arg(key.as_bytes()).query_async(connection).await.expect("a deadline");
+        let now_ms = i64::try_from((START + us) / 1_000).expect("fits");
+        // What is over goes with the next call.
+        Some(State { size, ttl_ms: deadline.expect("a TTL") - now_ms }).filter(|state| state.ttl_ms > 0)
     }
 
     /// Gives units back, `us` after the start.

@@ -82,6 +82,26 @@ async fn a_ttl_lasts_until_nothing_counts_and_a_second() {
     }
 }
 
+/// BB-10: at the very end of its life a counter is there or not: it goes on with its count, or begins anew, and lives on either way.
+#[tokio::test]
+async fn bb_10_a_counter_about_to_expire_is_whole() {
+    for server in Server::each().await {
+        for bound in each(1_000, HOUR) {
+            for (round, ttl) in [1, 1, 2, 1, 0, 1, 1, 2, 1, 1].into_iter().enumerate() {
+                let key = key_of(&format!("user{round}"), bound.algorithm.as_str());
+                let first = server.check(call(key, bound, 400)).await;
+                server.ask::<i64>(redis::cmd("PEXPIRE").arg(key.as_bytes()).arg(ttl)).await;
+                let second = server.check(call(key, bound, 1)).await;
+                let what = format!("{:?}: {first:?}, {second:?}", bound.algorithm);
+                assert!(second.allowed && [599, 999].contains(&second.remaining), "{what}");
+                // Refilled by the time that has passed, not by the end of the old key.
+                assert!(second.remaining == 999 || second.reset_after_us > first.reset_after_us / 2, "{what}");
+                assert!(server.ttl_ms(key.as_bytes()).await > 1_000, "{what}");
+            }
+        }
+    }
+}
+
 /// The largest drain times are centuries; they must not become an invalid TTL.
 #[tokio::test]
 async fn the_slowest_bucket_has_a_ttl() {

@@ -13,6 +13,22 @@ use weir_testbed::{Redis, await_until};
 use crate::support::*;
 
 /// BB-42: what one limit refuses is not counted by the others, whatever the order.
+/// BB-54: a key that holds something else is replaced, and that is counted once, not for each request.
+#[tokio::test(flavor = "multi_thread")]
+async fn exact_bb_54_replaced_states_are_counted_once() {
+    let servers = redises(1).await;
+    let limiter = limiter(&servers).await;
+    let replaced = || metric(&limiter, "weir_shard_replaced_states_total{shard=\"s0\"}");
+    for (n, counter) in ["a", "b"].map(|user| key(user, "r")).into_iter().enumerate() {
+        command(&servers[0], &["SET", counter.as_str(), "hello"]).await;
+        let mut allowed = 0;
+        for _ in 0..10 {
+            allowed += usize::from(decide(&limiter, &[query(counter, 3)]).await[0].reply.allowed);
+        }
+        assert_eq!((allowed, replaced()), (3, (n + 1) as f64));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn exact_bb_42_one_shard_counts_all_or_nothing() {
     let servers = redises(1).await;

@@ -92,6 +92,24 @@ async fn fault_bb_11_stalled() {
     bed.recovers().await;
 }
 
+/// The default budget holds while a shard hangs: half of the answers are there within it even on a busy machine.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_bb_11_stalled_at_the_default_budget() {
+    let bed = Bed::new().await;
+    bed.servers[0].pause().await;
+    let mut took = Vec::new();
+    for _ in 0..200 {
+        let start = Instant::now();
+        let answer = bed.limiter.decide(&bed.questions[..1], start + Duration::from_millis(5)).await.remove(0);
+        took.push(start.elapsed());
+        assert!(answer.degraded.is_some() && !answer.reply.allowed, "{answer:?}");
+    }
+    took.sort_unstable();
+    assert!(took[100] <= Duration::from_millis(5), "{took:?}");
+    bed.servers[0].resume().await;
+    bed.recovers().await;
+}
+
 /// BB-11 (c): packets are dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_bb_11_blackholed() {
@@ -162,6 +180,52 @@ async fn fault_bb_15_demoted_primary() {
     assert!(taken >= 1, "counts are taken on the new primary");
     let redis::Value::Int(keys) = command(&promoted, &["DBSIZE"]).await else { panic!("a number") };
     assert!(keys >= 1);
+}
+
+/// A server that refuses every command with one error.
+async fn refusing(error: &'static str) -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(refuse(stream, error));
+        }
+    });
+    address
+}
+
+async fn refuse(stream: tokio::net::TcpStream, error: &str) -> std::io::Result<()> {
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::io::BufStream::new(stream);
+    let mut line = String::new();
+    // A command is `*parts`, then for each part `$bytes` and the bytes.
+    while stream.read_line(&mut line).await? > 0 {
+        for _ in 0..line[1..].trim_end().parse().unwrap_or(0) {
+            line.clear();
+            stream.read_line(&mut line).await?;
+            let mut part = vec![0; line[1..].trim_end().parse::<usize>().unwrap_or(0) + 2];
+            stream.read_exact(&mut part).await?;
+        }
+        line.clear();
+        stream.write_all(format!("-{error}\r\n").as_bytes()).await?;
+        stream.flush().await?;
+    }
+    Ok(())
+}
+
+/// BB-15: a server that loads its data, or whose cluster is down, answers and cannot count: it is away like any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_bb_15_loading_and_cluster_down() {
+    for error in ["LOADING Redis is loading the dataset in memory", "CLUSTERDOWN The cluster is down"] {
+        let bed = Bed::new().await;
+        bed.proxy.retarget(refusing(error).await);
+        bed.proxy.cut().await;
+        bed.endure().await;
+        let told = bed.limiter.shards()[0].last_error.clone().expect("told");
+        assert!(error.split(' ').next().is_some_and(|code| told.to_uppercase().contains(code)), "{told}");
+        bed.proxy.retarget(bed.servers[0].addr().expect("TCP"));
+        bed.recovers().await;
+    }
 }
 
 /// BB-15: a server without memory to spare is away, and back once it has some.

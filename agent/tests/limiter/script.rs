@@ -45,6 +45,7 @@ async fn exact_bb_17_flushes_in_the_middle() {
         }
     };
     futures::join!(flushes, checks);
+    assert!(metric(&limiter, "weir_shard_script_reloads_total{shard=\"s0\"}") > 0.0, "no flush was noticed");
 }
 
 /// A server that comes back empty is asked again as soon as it is there.

@@ -111,6 +111,35 @@ proptest! {
         }
     }
 
+    /// BB-23: while a client waits and asks every 50 ms, what it is told never moves away; it passes at the time that it was told, and
+    /// not before. The header's whole seconds are at least 1 and at most a second too long.
+    #[test]
+    fn bb_23_a_wait_only_shrinks_and_is_true(
+        algorithm in prop::sample::select(Algorithm::ALL.to_vec()),
+        (limit, window) in prop::sample::select(vec![(1u64, 1u64), (7, 10), (100, 60)]),
+        phase in 0..60 * SECOND,
+    ) {
+        let bound = Bound { algorithm, limit, capacity: limit, window_us: window * SECOND };
+        // A token bucket counts in steps of 16 µs and rounds against the client.
+        let slack = if algorithm == Algorithm::TokenBucket { 32 } else { 1 };
+        let (mut counter, start) = (None, START + phase);
+        while check(&mut counter, bound, 1, start).allowed {}
+        let told = check(&mut counter, bound, 1, start).retry_after_us.unwrap_or_default();
+        prop_assert!(told > 0 && told <= bound.window_us * 61 / 60 + 1, "{told}");
+        let header = told.div_ceil(SECOND);
+        prop_assert!(header >= 1 && header * SECOND < told + SECOND);
+        let (mut last, mut now) = (told, start);
+        while now + 50_000 + slack < start + told {
+            now += 50_000;
+            let reply = check(&mut counter, bound, 1, now);
+            let wait = reply.retry_after_us.unwrap_or_default();
+            prop_assert!(!reply.allowed && wait > 0 && wait <= last, "{wait} after {last}");
+            prop_assert!(now + wait <= start + told, "it moves away");
+            last = wait;
+        }
+        prop_assert!(check(&mut counter, bound, 1, start + told).allowed);
+    }
+
     /// After exactly reset-after nothing is consumed any more, and the counter has not expired before.
     #[test]
     fn reset_after_is_when_nothing_is_consumed(bound in any_bound(), history in history()) {
