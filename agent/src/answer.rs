@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use weir_core::decision::Decision;
 use weir_core::headers::{self, HeaderStyle};
 use weir_core::mistake::{Mistake, Mistakes};
@@ -67,8 +68,8 @@ pub fn refused(code: StatusCode, name: &str, detail: &str) -> Response<Full<Byte
     problem(code, &body)
 }
 
-fn problem(code: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(body.to_string()));
+fn problem(code: StatusCode, body: &impl Serialize) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(serde_json::to_vec(body).unwrap_or_default()));
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, PROBLEM_JSON);
     // A 429 must not be stored by a cache (RFC 6585, section 4), nor should the others be.

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::decision::{Decision, Reason};
 
@@ -39,7 +38,7 @@ pub fn headers(decision: &Decision, style: HeaderStyle, wall: Duration) -> Heade
 
 /// The `application/problem+json` body of a refusal.
 #[must_use]
-pub fn problem(decision: &Decision) -> Value {
+pub fn problem(decision: &Decision) -> impl Serialize {
     problem::problem(decision)
 }
 

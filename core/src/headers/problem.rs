@@ -1,29 +1,39 @@
 //! The body of a refusal (RFC 9457), with the extension members of the rate-limit headers draft.
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use super::retry_after_seconds;
 use crate::decision::{Decision, LimitMode, Reason};
 
-pub(super) fn problem(decision: &Decision) -> Value {
+/// The members, in the order in which people read them.
+#[derive(Serialize)]
+struct Problem<'a> {
+    r#type: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: String,
+    reason: Reason,
+    rule: Option<&'a str>,
+    #[serde(rename = "violated-policies", skip_serializing_if = "Vec::is_empty")]
+    violated: Vec<&'a str>,
+    #[serde(rename = "retry-after", skip_serializing_if = "Option::is_none")]
+    retry_after: Option<u64>,
+}
+
+pub(super) fn problem(decision: &Decision) -> impl Serialize {
     let rule = decision.strictest_limit().map(|limit| limit.rule.as_str());
     let retry_after = retry_after_seconds(decision);
-    let mut body = Map::new();
     let (kind, title) = kind(decision.reason);
-    body.insert("type".to_owned(), json!(kind));
-    body.insert("title".to_owned(), json!(title));
-    body.insert("status".to_owned(), json!(decision.reason.status()));
-    body.insert("detail".to_owned(), json!(detail(decision.reason, rule, retry_after)));
-    body.insert("reason".to_owned(), json!(decision.reason));
-    body.insert("rule".to_owned(), json!(rule));
-    let violated = violated(decision);
-    if !violated.is_empty() {
-        body.insert("violated-policies".to_owned(), json!(violated));
+    Problem {
+        r#type: kind,
+        title,
+        status: decision.reason.status(),
+        detail: detail(decision.reason, rule, retry_after),
+        reason: decision.reason,
+        rule,
+        violated: violated(decision),
+        retry_after,
     }
-    if let Some(seconds) = retry_after {
-        body.insert("retry-after".to_owned(), json!(seconds));
-    }
-    Value::Object(body)
 }
 
 /// The rules that the request broke. A rule whose shard is away was not broken by it.

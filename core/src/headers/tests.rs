@@ -1,6 +1,6 @@
 //! Exact header strings, and that all surfaces of one decision agree.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::decision::{Cause, Degraded, LimitDecision, LimitMode, Source, reason, strictest};
@@ -35,6 +35,11 @@ fn limit(rule: &str, limit: u64, remaining: u64, reset_us: u64) -> LimitDecision
 fn key() -> CounterKey {
     let secret = HashSecret::built_in();
     counter_key(&secret, Tag::of_rule(&secret, "default", "r", &[]), "r", &[])
+}
+
+/// The body of a refusal as it is read.
+fn problem(decision: &Decision) -> Value {
+    serde_json::to_value(super::problem(decision)).unwrap()
 }
 
 /// The answer as it is read.
