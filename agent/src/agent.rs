@@ -60,6 +60,14 @@ impl Agent {
         start::start(settings).await
     }
 
+    /// Whether an agent could start with `settings` and the rules that they name. Nothing is opened.
+    ///
+    /// # Errors
+    /// [`StartError`] says which setting cannot be used.
+    pub fn check_settings(settings: &AgentSettings) -> Result<(), StartError> {
+        start::check(settings)
+    }
+
     /// Decides `request` within the budget, whatever the shards do.
     ///
     /// # Errors

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
+use weir_agent::Agent;
 use weir_agent::run::{run, stop_signal};
-use weir_agent::settings::RulesFrom;
 use weir_agent::settings::flags::Flags;
 use weir_agent::settings::load::{Loaded, LogSettings, load};
 
@@ -25,9 +25,7 @@ fn start(flags: &Flags) -> anyhow::Result<()> {
     let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let Loaded { agent, log } = load(flags, environment).map_err(|mistakes| anyhow::anyhow!("the settings are not valid:\n{mistakes}"))?;
     if flags.check_config {
-        if let RulesFrom::File(path) = &agent.rules {
-            weir_agent::rules::file::read(path)?;
-        }
+        Agent::check_settings(&agent)?;
         say("the settings are valid");
         return Ok(());
     }

@@ -46,8 +46,15 @@ fn settings_and_rules_can_be_checked_alone() {
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("rules.yaml");
     std::fs::write(&rules, RULES).unwrap();
-    let check = || agent(&["--rules", rules.to_str().unwrap(), "--check-config"]).output().unwrap();
+    let check_with = |variables: &[(&str, &str)]| {
+        let mut command = agent(&["--rules", rules.to_str().unwrap(), "--check-config"]);
+        command.envs(variables.iter().copied()).output().unwrap()
+    };
+    let check = || check_with(&[]);
     assert!(check().status.success());
+    let output = check_with(&[("WEIR_AGENT_AUTHZ_DOMAIN", "shop")]);
+    let said = text(&output);
+    assert!(!output.status.success() && said.contains("/authz asks about domain shop, but default is served"), "{said}");
     std::fs::write(&rules, RULES.replace("1h", "1y")).unwrap();
     let output = check();
     assert!(!output.status.success() && text(&output).contains("window"), "{}", text(&output));

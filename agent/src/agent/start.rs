@@ -224,15 +224,28 @@ fn heartbeat(parts: &Arc<Parts>) -> Box<dyn Fn() -> v1::Heartbeat + Send + Sync>
     })
 }
 
+/// Whether an agent could start with these settings and the rules that they name, as far as can be told without starting one.
+pub(super) fn check(settings: &AgentSettings) -> Result<(), StartError> {
+    let domains = domains(settings, &configs(settings)?)?;
+    served(&domains, settings.authz.domain.as_ref(), "/authz")
+}
+
 fn read_rules(settings: &AgentSettings) -> Result<Rules, StartError> {
-    Ok(match &settings.rules {
-        RulesFrom::Given(configs) => Rules { configs: configs.clone(), uplink: None },
-        RulesFrom::File(path) => Rules { configs: vec![file::read(path)?], uplink: None },
-        RulesFrom::ControlPlane(control_plane) => {
-            let bundled = control_plane.bundled_rules.as_deref().map(file::read).transpose()?;
-            Rules { configs: bundled.into_iter().collect(), uplink: Some(Uplink::new(control_plane)?) }
-        }
-    })
+    let uplink = match &settings.rules {
+        RulesFrom::ControlPlane(control_plane) => Some(Uplink::new(control_plane)?),
+        RulesFrom::Given(_) | RulesFrom::File(_) => None,
+    };
+    Ok(Rules { configs: configs(settings)?, uplink })
+}
+
+/// The rules that are at hand.
+fn configs(settings: &AgentSettings) -> Result<Vec<DomainConfig>, StartError> {
+    let file = match &settings.rules {
+        RulesFrom::Given(configs) => return Ok(configs.clone()),
+        RulesFrom::File(path) => Some(path),
+        RulesFrom::ControlPlane(control_plane) => control_plane.bundled_rules.as_ref(),
+    };
+    Ok(file.map(|path| file::read(path)).transpose()?.into_iter().collect())
 }
 
 /// The domains to serve: those of the settings, else those of the rules, else `default`.
