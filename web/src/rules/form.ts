@@ -140,7 +140,7 @@ function matchOf(form: RuleForm): Match {
   };
 }
 
-function limitOf(row: LimitRow, algorithm: Algorithm | ""): Limit {
+export function limitOf(row: LimitRow, algorithm: Algorithm | ""): Limit {
   if (row.unlimited) return { unlimited: true };
   // Only token buckets have a burst; what was typed before the algorithm changed is not sent.
   const burst = algorithm === "" || algorithm === "token_bucket" ? number(row.burst) : undefined;
@@ -166,7 +166,7 @@ function headerRow(header: HeaderMatch): HeaderRow {
   return { name: header.name, kind: "present", value: "" };
 }
 
-function limitRow(tier: string, limit: Limit): LimitRow {
+export function limitRow(tier: string, limit: Limit): LimitRow {
   return {
     tier,
     unlimited: limit.unlimited === true,

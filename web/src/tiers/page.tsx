@@ -24,6 +24,8 @@ export default function TiersPage() {
   const mayWrite = useMay("operator");
   const [editing, setEditing] = useState<Tier | "new">();
   const [deleting, setDeleting] = useState<Tier>();
+  // A new tier may need limits in rules, so the form begins once they are known.
+  const mayBegin = rules.data !== undefined;
   const table = columns(rules.data ?? [], mayWrite ? { edit: setEditing, remove: setDeleting } : undefined);
   return (
     <Page
@@ -50,9 +52,11 @@ export default function TiersPage() {
           }
         </Loaded>
       </Panel>
-      {editing && (
+      {editing && mayBegin && (
         <TierForm
           domain={domain}
+          tiers={tiers.data ?? []}
+          rules={rules.data ?? []}
           {...(editing === "new" ? {} : { before: editing })}
           reread={async () => (await tiers.refetch()).data}
           onClose={() => setEditing(undefined)}
@@ -86,7 +90,12 @@ function columns(rules: readonly Rule[], actions: Actions | undefined): Column<T
     {
       key: "default",
       header: "Default",
-      cell: (tier) => (tier.default ? <Mark tone="good">For subjects of no or an unknown tier</Mark> : null),
+      cell: (tier) =>
+        tier.default ? (
+          <Mark tone="good">For subjects of no or an unknown tier</Mark>
+        ) : (
+          <span className={classes.soft}>–</span>
+        ),
     },
     {
       key: "limits",
@@ -156,7 +165,8 @@ function DeleteTier({ domain, tier, onClose }: { domain: string; tier: Tier | un
       onDelete={() => void go().catch(() => undefined)}
       onClose={close}
     >
-      will be unknown: its subjects fall to the default tier. It can only go while no rule gives it a limit.
+      will be unknown: its subjects fall to the default tier. It can only go while no rule gives it a limit; a rule that
+      names each tier needs a limit for “all others” before.
     </ConfirmDelete>
   );
 }
