@@ -61,7 +61,7 @@ export function AlertForm({ domain, before, reread, onClose }: Props) {
         label="Name"
         required={!before}
         readOnly={before !== undefined}
-        data-autofocus
+        data-autofocus={before === undefined || undefined}
         spellCheck={false}
         {...form.getInputProps("name")}
       />
@@ -75,7 +75,13 @@ export function AlertForm({ domain, before, reread, onClose }: Props) {
         {...form.getInputProps("rule")}
       />
       <div className={`${rows.row} ${rows.two}`}>
-        <TextInput label="Denied share above" rightSection="%" inputMode="decimal" {...form.getInputProps("percent")} />
+        <TextInput
+          label="Denied share above"
+          rightSection="%"
+          inputMode="decimal"
+          data-autofocus={before !== undefined || undefined}
+          {...form.getInputProps("percent")}
+        />
         <TextInput label="For at least" placeholder="5m" spellCheck={false} {...form.getInputProps("for")} />
       </div>
       <TextInput

@@ -85,7 +85,10 @@ const COLUMNS: Column<AuditEntry>[] = [
 
 function Detail({ entry }: { entry: AuditEntry }) {
   const changed = differences(entry.before, entry.after);
-  if (changed.length === 0) return <p className={classes.soft}>No field differs.</p>;
+  if (changed.length === 0) {
+    const words = entry.before == null && entry.after == null ? "Nothing more is on record." : "No field differs.";
+    return <p className={classes.soft}>{words}</p>;
+  }
   return (
     <table className={classes.diff} aria-label="Changed fields">
       <tbody>

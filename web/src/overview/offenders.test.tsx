@@ -38,7 +38,7 @@ function show(subjects: TopSubject[], needle = "") {
       <QueryClientProvider client={new QueryClient()}>
         <Offenders
           domain="default"
-          window={{ from: 0, to: 60, step: 10 }}
+          window={{ from: 0, to: 60, step: 10, known: 60 }}
           subjects={subjects}
           needle={needle}
           {...calls}

@@ -23,8 +23,9 @@ interface Props {
   onTier: (tier: string) => void;
 }
 
-/** From this share of refusals on, a subject stands out. */
+/** From this share of refusals on, a subject stands out; but a user who met a limit once or twice is no offender. */
 const MOSTLY = 0.5;
+const OFTEN = 20;
 
 export function Offenders({ domain, window, subjects, needle, onNeedle, onRule, onTier }: Props) {
   const wanted = needle.toLowerCase();
@@ -53,7 +54,7 @@ export function Offenders({ domain, window, subjects, needle, onNeedle, onRule, 
           rowKey={(row) => row.subject}
           sortBy="-denied"
           pageSize={25}
-          tone={(row) => (row.denied_share >= MOSTLY ? "denied" : undefined)}
+          tone={(row) => (row.denied >= OFTEN && row.denied_share >= MOSTLY ? "denied" : undefined)}
           detail={(row) => <Denials domain={domain} window={window} subject={row.subject} />}
         />
       )}

@@ -46,3 +46,10 @@ test("a custom range keeps its ends, over a change of the clocks too", () => {
   expect(windowOf(dst, NOW)).toMatchObject(dst);
   expect(windowOf({ from: 1000, to: 1060 }, NOW).step).toBe(1);
 });
+
+test("what has just happened is not known yet", () => {
+  const now = Math.floor(NOW / 1_000);
+  expect(windowOf({ preset: "15m" }, NOW).known).toBe(now - 3);
+  expect(windowOf({ from: now - 600, to: now + 600 }, NOW).known).toBe(now - 3);
+  expect(windowOf({ from: 1000, to: 1060 }, NOW).known).toBe(1060);
+});

@@ -14,6 +14,8 @@ export const PRESET_WORDS: Record<Preset, string> = {
 const SECONDS: Record<Preset, number> = { "15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800 };
 const STEPS = [1, 10, 60, 300, 600, 3_600, 21_600, 86_400];
 const MAX_POINTS = 200;
+/** How long agents, ingest and we ourselves may take with the counts of a second. */
+const ARRIVAL_SECONDS = 3;
 const MAX_SECONDS = 366 * 86_400;
 
 /** A range that moves with the clock, or one that stands still. */
@@ -24,6 +26,8 @@ export interface Window {
   from: number;
   to: number;
   step: number;
+  /** Until when all counts have arrived; what is later may still grow. */
+  known: number;
 }
 
 export interface RangeSearch {
@@ -70,8 +74,9 @@ export function windowOf(range: Range, nowMillis: number): Window {
   const to = "preset" in range ? Math.floor(nowMillis / 1_000) : range.to;
   const length = "preset" in range ? SECONDS[range.preset] : range.to - range.from;
   const step = STEPS.find((s) => s >= 10 && length / s <= MAX_POINTS) ?? 86_400;
-  if (!("preset" in range)) return { from: range.from, to, step: length <= 120 ? 1 : step };
-  return { from: Math.floor((to - length) / step) * step, to, step };
+  const known = Math.min(to, Math.floor(nowMillis / 1_000) - ARRIVAL_SECONDS);
+  if (!("preset" in range)) return { from: range.from, to, known, step: length <= 120 ? 1 : step };
+  return { from: Math.floor((to - length) / step) * step, to, known, step };
 }
 
 export function iso(unixSeconds: number): string {

@@ -15,7 +15,7 @@ export interface Line {
   key: string;
   label: string;
   stroke: Stroke;
-  /** Per second, one for each time; null where a step is not over. */
+  /** Per second, one for each time; null where a step is not known yet. */
   rates: (number | null)[];
   total: number;
 }
@@ -135,9 +135,9 @@ function added({ times }: TimeSeries, series: readonly TimeSeries["series"][numb
   return counts;
 }
 
-/** A step that is not over yet would look like a fall in traffic, so it has no rate. */
-function ratesOf(counts: number[], { times, step_seconds }: TimeSeries, { to }: Window): (number | null)[] {
-  return counts.map((n, i) => ((times[i] ?? 0) + step_seconds <= to ? n / step_seconds : null));
+/** A step that is not over, or not all here yet, would look like a fall in traffic, so it has no rate. */
+function ratesOf(counts: number[], { times, step_seconds }: TimeSeries, { known }: Window): (number | null)[] {
+  return counts.map((n, i) => ((times[i] ?? 0) + step_seconds <= known ? n / step_seconds : null));
 }
 
 function sum(numbers: readonly number[]): number {

@@ -46,7 +46,7 @@ export function PrecedenceFields({ form }: RuleFields) {
         <div className={`${rows.row} ${rows.two}`}>
           <TextInput
             label="Group"
-            description="In one group only the winner applies; empty: it stacks with all others, unless the domain says otherwise."
+            description="Of a group only the winner applies. Empty: the domain’s default."
             placeholder={form.values.name || "its own name"}
             spellCheck={false}
             {...form.getInputProps("group")}

@@ -57,7 +57,7 @@ export function MatchFields({ form }: RuleFields) {
 function Headers({ form }: RuleFields) {
   return (
     <Input.Wrapper label="Headers" labelElement="div" error={form.errors.headers}>
-      <div className={rows.list}>
+      <div className={`${rows.list} ${rows.nested}`}>
         {form.values.headers.map((header, row) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: rows have no identity but their place
           <div key={row} className={`${rows.row} ${rows.header}`}>
@@ -94,7 +94,7 @@ function Descriptors({ form }: RuleFields) {
       description="What a gateway says about a request beside HTTP. A * in a value stands for any run of characters."
       error={form.errors.descriptors}
     >
-      <div className={rows.list}>
+      <div className={`${rows.list} ${rows.nested}`}>
         {form.values.descriptors.map((descriptor, row) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: rows have no identity but their place
           <div key={row} className={`${rows.row} ${rows.descriptor}`}>

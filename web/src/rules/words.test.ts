@@ -15,6 +15,9 @@ test("matches and keys in words", () => {
   expect(matchWords({})).toBe("every request");
   expect(matchWords({ match: { methods: ["GET"], path: "/api/search" } })).toBe("GET /api/search");
   expect(matchWords({ match: { methods: ["POST"], hosts: ["a.example"] } })).toBe("POST requests on a.example");
+  expect(matchWords({ match: { headers: [{ name: "", present: true }], descriptors: [{ key: "a" }] } })).toBe(
+    "every request described by a",
+  );
   expect(keyWords([])).toBe("all requests together");
   expect(keyWords(["subject", "header:x-plan", "ip"])).toBe("each subject and header “x-plan” and client address");
 });

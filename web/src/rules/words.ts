@@ -37,10 +37,19 @@ export function matchWords(rule: Pick<Rule, "match">): string {
   const parts = [methods.join(", "), path].filter((part) => part !== "");
   const target = parts.length === 0 ? "every request" : path === "" ? `${parts[0]} requests` : parts.join(" ");
   const hosts = match.hosts?.length ? ` on ${match.hosts.join(", ")}` : "";
-  const headers = match.headers?.length ? ` with ${match.headers.map((h) => h.name).join(", ")}` : "";
-  const descriptors = match.descriptors?.length
-    ? ` described by ${match.descriptors.map((d) => d.key).join(", ")}`
-    : "";
+  // A row that was only just added has no name yet.
+  const listed = (words: string, names: readonly string[] = []) => {
+    const given = names.filter((name) => name !== "");
+    return given.length > 0 ? ` ${words} ${given.join(", ")}` : "";
+  };
+  const headers = listed(
+    "with",
+    match.headers?.map((h) => h.name),
+  );
+  const descriptors = listed(
+    "described by",
+    match.descriptors?.map((d) => d.key),
+  );
   return `${target}${hosts}${headers}${descriptors}`;
 }
 

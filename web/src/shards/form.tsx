@@ -57,7 +57,7 @@ export function ShardForm({ before, reread, onClose }: Props) {
         label="Name"
         required={!before}
         readOnly={before !== undefined}
-        data-autofocus
+        data-autofocus={before === undefined || undefined}
         spellCheck={false}
         {...form.getInputProps("name")}
       />
@@ -65,6 +65,7 @@ export function ShardForm({ before, reread, onClose }: Props) {
         label="Address"
         required
         placeholder="redis://127.0.0.1:6379"
+        data-autofocus={before !== undefined || undefined}
         spellCheck={false}
         {...form.getInputProps("address")}
       />
