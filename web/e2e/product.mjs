@@ -35,7 +35,7 @@ async function start() {
   child.once("error", () => undefined);
   const stop = async () => {
     child.kill("SIGINT");
-    await Promise.race([over, sleep(STOP_SECONDS * 1_000)]);
+    await Promise.race([over, sleep(STOP_SECONDS * 1_000, undefined, { ref: false })]);
     child.kill("SIGKILL");
     rmSync(data, { recursive: true, force: true });
   };
