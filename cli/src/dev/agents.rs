@@ -20,7 +20,7 @@ use crate::args::Dev;
 use crate::client::Client;
 
 /// The decision budget here. The default of 5 ms is for an agent with a free core; on this machine everything shares a few.
-const BUDGET: Duration = Duration::from_millis(100);
+const BUDGET: Duration = Duration::from_millis(250);
 /// How long each may take to finish requests, and then to hand in its events.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long agents may take to get their rules at start.
