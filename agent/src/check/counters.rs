@@ -64,7 +64,8 @@ pub(super) struct Counters {
 /// The counters that one rule set has needed so far.
 #[derive(Debug)]
 pub(super) struct DomainCounters {
-    rules: Box<[RuleCounters]>,
+    /// Each made at the rule's first decision: most rules of a large domain are rarely used.
+    rules: Box<[OnceLock<Box<RuleCounters>>]>,
     /// By tier: requests that no rule matched.
     unmatched: Sparse<Counter>,
     unknown_tiers: Counter,
@@ -81,6 +82,12 @@ struct RuleCounters {
     unreadable_costs: OnceLock<Counter>,
 }
 
+impl DomainCounters {
+    fn of_rule(&self, position: usize) -> Option<&RuleCounters> {
+        self.rules.get(position).map(|counters| &**counters.get_or_init(Box::default))
+    }
+}
+
 impl Counters {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("weir_decisions", "Decisions by rule, tier and outcome", self.decisions.clone());
@@ -88,7 +95,7 @@ impl Counters {
         registry.register("weir_unknown_tiers", "Requests whose tier the domain does not have", self.unknown_tiers.clone());
         registry.register(
             "weir_unreadable_costs",
-            "Requests whose cost header has no cost, under a limit that cannot refuse them",
+            "Requests whose cost header has no cost, which a limit that counts nothing or cannot refuse took by their own",
             self.unreadable_costs.clone(),
         );
     }
@@ -96,7 +103,7 @@ impl Counters {
     /// The counters of a rule set of so many rules.
     pub(super) fn of_domain(&self, domain: Arc<str>, rules: usize) -> DomainCounters {
         DomainCounters {
-            rules: (0..rules).map(|_| RuleCounters::default()).collect(),
+            rules: (0..rules).map(|_| OnceLock::new()).collect(),
             unmatched: Sparse::default(),
             unknown_tiers: self.unknown_tiers.get_or_create_owned(&DomainLabels { domain }),
             retired: OnceLock::new(),
@@ -118,12 +125,13 @@ impl Counters {
         }
         for chosen in choice.rules.iter().filter(|chosen| chosen.cost_unreadable) {
             let name = compiled.set.rules[chosen.rule].name.as_str();
-            counters.rules[chosen.rule].unreadable_costs.get_or_init(|| self.unreadable_costs_of(compiled, name)).inc();
+            let Some(counters) = counters.of_rule(chosen.rule) else { continue };
+            counters.unreadable_costs.get_or_init(|| self.unreadable_costs_of(compiled, name)).inc();
         }
     }
 
     fn count_limit(&self, compiled: &Compiled, tier: usize, limit: &LimitDecision, admitted: bool) {
-        let Some(counters) = compiled.counters.rules.get(limit.position) else { return };
+        let Some(counters) = compiled.counters.of_rule(limit.position) else { return };
         if let Some(outcome) = limit.outcome(admitted) {
             let make = || self.decisions_of(compiled, limit.rule.as_str(), tier, outcome);
             counters.decisions.get_or_make(tier * Outcome::ALL.len() + outcome as usize, make).inc();

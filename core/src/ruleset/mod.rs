@@ -78,7 +78,7 @@ pub struct Chosen {
     pub effective: Effective,
     /// Units that the request takes of it.
     pub cost: u64,
-    /// The rule's cost header cannot be read: since the limit cannot refuse, the request's own cost was taken.
+    /// The rule's cost header cannot be read, and the request's own cost was taken: the limit counts nothing, or cannot refuse.
     pub cost_unreadable: bool,
 }
 

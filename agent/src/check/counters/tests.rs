@@ -130,3 +130,19 @@ fn series_are_counted_once_however_many_threads_need_them() {
     assert_eq!(*counters.series.lock(), 200);
     assert!(series(&counters).iter().all(|line| line.ends_with(" 4")));
 }
+
+/// Beyond the bound further rules and tiers are counted together.
+#[test]
+fn the_number_of_series_is_bounded() {
+    let counters = Counters::default();
+    let tiers: Vec<String> = (0..1_000).map(|i| format!("{{name: t{i}, default: {}}}", i == 0)).collect();
+    let names: Vec<String> = (0..21).map(|i| format!("r{i}")).collect();
+    let compiled = compiled(&counters, &tiers.join(", "), &names.iter().map(String::as_str).collect::<Vec<_>>());
+    for name in &names {
+        for tier in 0..1_000 {
+            count(&counters, &compiled, &format!("t{tier}"), name);
+        }
+    }
+    let series = series(&counters);
+    assert_eq!((series.len(), series[0].as_str()), (MAX_SERIES + 1, "(other)/ 1000"));
+}
