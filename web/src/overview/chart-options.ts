@@ -66,12 +66,15 @@ function roomAbove(max: number | null): number {
 }
 
 const hour = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const second = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-/** Hours and minutes; where a day begins, the day. */
-function timeLabels(_plot: uPlot, ticks: number[]): string[] {
-  return ticks.map((second) => {
-    const date = new Date(second * 1_000);
+/** Hours and minutes; seconds where ticks are closer than that; where a day begins, the day. */
+function timeLabels(_plot: uPlot, ticks: number[], _axis: number, _space: number, apart: number): string[] {
+  const close = apart < 60;
+  return ticks.map((tick) => {
+    const date = new Date(tick * 1_000);
+    if (close) return second.format(date);
     return date.getHours() === 0 && date.getMinutes() === 0 ? day.format(date) : hour.format(date);
   });
 }

@@ -155,6 +155,7 @@ function RollBack({
     <ConfirmDelete
       kind="revision"
       verb="Publish"
+      keep="Cancel"
       name={revision && `Revision ${revision.revision}`}
       pending={rollback.isPending}
       error={rollback.error}

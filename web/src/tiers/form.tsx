@@ -117,7 +117,9 @@ function OwnLimits({ form }: { form: UseFormReturnType<Values> }) {
               label="No limit"
               {...form.getInputProps(`own.${index}.unlimited`, { type: "checkbox" })}
             />
-            {form.errors[`own.${index}`] && <Input.Error>{form.errors[`own.${index}`]}</Input.Error>}
+            {form.errors[`own.${index}`] && (
+              <Input.Error className={rows.whole ?? ""}>{form.errors[`own.${index}`]}</Input.Error>
+            )}
           </div>
         ))}
       </div>

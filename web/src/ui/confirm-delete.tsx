@@ -14,10 +14,22 @@ interface Props {
   onClose: () => void;
   /** The word on the button: `Delete`, `Revoke`. */
   verb?: string;
+  /** The word for not doing it. */
+  keep?: string;
 }
 
 /** The second look before something is gone; it names what that is. */
-export function ConfirmDelete({ kind, name, children, pending, error, onDelete, onClose, verb = "Delete" }: Props) {
+export function ConfirmDelete({
+  kind,
+  name,
+  children,
+  pending,
+  error,
+  onDelete,
+  onClose,
+  verb = "Delete",
+  keep = "Keep it",
+}: Props) {
   return (
     <Modal
       opened={name !== undefined}
@@ -34,7 +46,7 @@ export function ConfirmDelete({ kind, name, children, pending, error, onDelete, 
       <Refusal error={error} onReload={onClose} />
       <Group justify="flex-end" mt="lg">
         <Button variant="default" data-autofocus onClick={onClose}>
-          Keep it
+          {keep}
         </Button>
         <Button color="red.9" loading={pending} onClick={onDelete}>
           {verb} {kind}
