@@ -140,7 +140,7 @@ fn deletable(config: &DomainConfig, name: &str) -> Result<(), Problem> {
     let rules = config.rules.iter().filter(|rule| rule.limits.keys().flatten().any(|tier| tier == name));
     let used_by: Vec<UsedBy> = rules.map(|rule| UsedBy::new("rule", config.domain.name.as_str(), rule.name.as_str())).collect();
     if !used_by.is_empty() {
-        return Err(Problem::in_use(format!("{} rules have a limit for the tier {name:?}", used_by.len()), used_by));
+        return Err(Problem::in_use(format!("rules give the tier {name:?} a limit"), used_by));
     }
     if config.tiers.len() > 1 && config.tiers.iter().any(|t| t.default && t.name == *name) {
         return Err(Problem::conflict(format!("{name:?} is the default tier: make another tier the default first")));
