@@ -79,3 +79,19 @@ fn make_targets_that_documents_name_exist() {
         }
     }
 }
+
+#[test]
+fn no_document_has_a_placeholder() {
+    for (document, text) in documents() {
+        let is_placeholder = |line: &&str| line.len() >= 8 && line.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+        assert_eq!(text.lines().find(is_placeholder), None, "{document}");
+    }
+}
+
+#[test]
+fn the_readme_says_how_its_figures_are_made() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    for named in ["make bench", "library_vs_evalsha"] {
+        assert!(readme.contains(named), "{named}");
+    }
+}
