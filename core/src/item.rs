@@ -6,6 +6,8 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::limit::Algorithm;
+
 /// What an item describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ItemKind {
@@ -36,6 +38,18 @@ impl ItemKind {
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Domain, Self::Tier, Self::Rule, Self::Shard].into_iter().find(|kind| kind.as_str() == name)
     }
+}
+
+/// The feature that a reader must have to use a rule of this algorithm.
+#[must_use]
+pub fn feature(algorithm: Algorithm) -> String {
+    format!("algorithm:{}", algorithm.as_str())
+}
+
+/// The features of this build.
+#[must_use]
+pub fn features() -> Vec<String> {
+    Algorithm::ALL.into_iter().map(feature).collect()
 }
 
 /// One part of a revision: JSON bytes that only the reader of its kind looks into.

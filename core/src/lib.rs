@@ -24,6 +24,7 @@ pub mod path;
 pub mod request;
 pub mod rule;
 pub mod ruleset;
+pub mod shard;
 pub mod span;
 pub mod subject;
 pub mod tier;

@@ -62,6 +62,20 @@ impl Mistakes {
     }
 }
 
+/// The pointer of `token` below `pointer` (RFC 6901).
+#[must_use]
+pub fn child(pointer: &str, token: &str) -> String {
+    format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
+}
+
+/// Where byte `at` of a text is, for people: `line 2, column 7: `.
+#[must_use]
+pub fn place(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    format!("line {}, column {}: ", before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
 impl std::error::Error for Mistakes {}
 
 impl fmt::Display for Mistakes {

@@ -16,3 +16,12 @@ pub struct Tier {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub default: bool,
 }
+
+/// Adds or replaces a tier; a new default takes the flag from the old one.
+pub fn put(tiers: &mut Vec<Tier>, tier: Tier) {
+    if tier.default {
+        tiers.iter_mut().for_each(|t| t.default = false);
+    }
+    tiers.retain(|t| t.name != tier.name);
+    tiers.push(tier);
+}

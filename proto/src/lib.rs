@@ -7,4 +7,3 @@ pub mod v1 {
 }
 
 pub mod convert;
-pub mod features;

@@ -110,6 +110,16 @@ mod tests {
     }
 
     #[test]
+    fn what_the_control_plane_accepts_is_an_address_here() {
+        for address in
+            ["redis://h:1", "redis://my_redis-0.ns.svc:1/65535", "redis://[::1]:6379/3", "rediss://h", "redis://h/", "/run/a@b.sock"]
+        {
+            assert_eq!(weir_core::shard::wrong_address(address), None, "{address}");
+            assert!(address.parse::<ShardAddress>().is_ok(), "{address}");
+        }
+    }
+
+    #[test]
     fn credentials_are_kept_apart() {
         let text = "redis://alice:s3cret@127.0.0.1:1";
         assert_eq!(text.parse::<ShardAddress>(), Err(AddressError::Credentials));

@@ -76,4 +76,4 @@ pub struct ShardConfig {
 }
 
 /// The largest weight of a shard.
-pub const MAX_WEIGHT: u32 = 100;
+pub const MAX_WEIGHT: u32 = weir_core::shard::MAX_WEIGHT;

@@ -6,16 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
-use weir_core::item::{Item, ItemKind};
+use weir_core::item::Item;
 use weir_core::key::HashSecret;
 use weir_core::mistake::Mistakes;
 use weir_core::name::Name;
+use weir_core::shard;
 use weir_proto::v1;
-
-/// The largest weight of a shard.
-const MAX_WEIGHT: u32 = 100;
-/// The most shards of a ring.
-const MAX_SHARDS: usize = 1_000;
 
 /// The shards at one revision.
 #[derive(Debug, Clone)]
@@ -48,49 +44,14 @@ pub struct Credentials {
     pub password: Option<SecretString>,
 }
 
-/// A shard's body on the wire.
-#[derive(Debug, Deserialize)]
-struct Body {
-    address: String,
-    #[serde(default = "one")]
-    weight: u32,
-}
-
-const fn one() -> u32 {
-    1
-}
-
 /// Reads the shards of a ring, without credentials. Items of another kind are left out and named beside.
 ///
 /// # Errors
-/// Every mistake, its pointer being `/shard/name`.
+/// Every mistake, its pointer being `/shard/name/...`.
 pub fn read(items: &[Item]) -> Result<(Vec<Shard>, Vec<String>), Mistakes> {
-    let mut mistakes = Mistakes::new();
-    let (mut shards, mut left_out) = (Vec::new(), Vec::new());
-    if items.len() > MAX_SHARDS {
-        mistakes.add("", format!("a ring has at most {MAX_SHARDS} shards"));
-    }
-    for item in items.iter().take(MAX_SHARDS) {
-        if item.kind != ItemKind::Shard.as_str() || !item.requires.is_empty() {
-            left_out.push(format!("{} {}", item.kind, item.name));
-            continue;
-        }
-        let pointer = format!("/shard/{}", item.name);
-        match shard(item) {
-            Ok(shard) => shards.push(shard),
-            Err(detail) => mistakes.add(pointer, detail),
-        }
-    }
-    mistakes.into_result((shards, left_out))
-}
-
-fn shard(item: &Item) -> Result<Shard, String> {
-    let name = Name::new(&item.name).map_err(|e| format!("the name {e}"))?;
-    let body: Body = serde_json::from_slice(&item.body).map_err(|e| e.to_string())?;
-    if !(1..=MAX_WEIGHT).contains(&body.weight) {
-        return Err(format!("the weight must be from 1 to {MAX_WEIGHT}, not {}", body.weight));
-    }
-    Ok(Shard { name, address: body.address, weight: body.weight, credentials: None })
+    let (shards, left_out) = shard::ring(items)?;
+    let locked = |shard: shard::Shard| Shard { name: shard.name, address: shard.address, weight: shard.weight, credentials: None };
+    Ok((shards.into_iter().map(locked).collect(), left_out))
 }
 
 /// What must never be seen: the secret of counter keys and the shards' credentials.
@@ -184,26 +145,6 @@ fn credentials(username: String, password: String) -> Credentials {
 mod tests {
     use super::*;
 
-    fn item(kind: &str, name: &str, body: &str) -> Item {
-        Item { kind: kind.into(), name: name.into(), body: body.into(), requires: vec![] }
-    }
-
-    #[test]
-    fn a_ring_is_read_with_all_its_mistakes() {
-        let (shards, left_out) = read(&[
-            item("shard", "a", r#"{"name":"a","address":"redis://127.0.0.1:1","weight":2}"#),
-            item("shard", "b", r#"{"address":"redis://127.0.0.1:2"}"#),
-            item("mirror", "x", "{}"),
-        ])
-        .unwrap();
-        let seen: Vec<_> = shards.iter().map(|s| (s.name.as_str(), s.address.as_str(), s.weight)).collect();
-        assert_eq!(seen, [("a", "redis://127.0.0.1:1", 2), ("b", "redis://127.0.0.1:2", 1)]);
-        assert_eq!(left_out, ["mirror x"]);
-        let mistakes = read(&[item("shard", "a b", "{}"), item("shard", "c", r#"{"address":"x","weight":0}"#)]).unwrap_err();
-        let pointers: Vec<_> = mistakes.as_slice().iter().map(|m| m.pointer.as_str()).collect();
-        assert_eq!(pointers, ["/shard/a b", "/shard/c"]);
-    }
-
     #[test]
     fn secrets_survive_the_disk_and_are_never_printed() {
         let message = v1::Secrets {
@@ -214,8 +155,8 @@ mod tests {
         let secrets = Secrets::try_from(message).unwrap();
         let again = Secrets::try_from(secrets.to_disk()).unwrap();
         assert_eq!(again.hash_secret.as_ref().unwrap().as_bytes(), &[7; 32]);
-        let (shards, _) = read(&[item("shard", "a", r#"{"address":"redis://127.0.0.1:1"}"#)]).unwrap();
-        let mut shards = shards;
+        let item = shard::Shard { name: Name::new("a").unwrap(), address: "redis://127.0.0.1:1".into(), weight: 1 }.to_item();
+        let (mut shards, _) = read(&[item]).unwrap();
         again.unlock(&mut shards);
         let credentials = shards[0].credentials.as_ref().unwrap();
         assert_eq!(credentials.password.as_ref().unwrap().expose_secret(), "hunter2");

@@ -186,7 +186,7 @@ fn hello(settings: &SyncSettings, applier: &Applier) -> v1::Hello {
         agent: settings.agent.to_string(),
         boot: settings.boot.clone(),
         build: env!("CARGO_PKG_VERSION").to_owned(),
-        features: weir_proto::features::supported(),
+        features: weir_core::item::features(),
         have: have_ring(applier).into_iter().chain(rules).collect(),
         domains: settings.domains.iter().map(Name::to_string).collect(),
         secret_fingerprint,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use weir_core::mistake::Mistakes;
+use weir_core::mistake::{Mistakes, child};
 use weir_core::name::Name;
 use weir_core::span::Span;
 
@@ -78,8 +78,7 @@ pub fn read(value: &Value, allowed: &AllowList, mistakes: &mut Mistakes) -> Opti
 
 fn unknown(fields: &Map<String, Value>, known: &[&str], at: &str, mistakes: &mut Mistakes) {
     for field in fields.keys().filter(|field| !known.contains(&field.as_str())) {
-        let escaped = field.replace('~', "~0").replace('/', "~1");
-        mistakes.add(format!("{at}/{escaped}"), format!("is not a field here; there are {}", known.join(", ")));
+        mistakes.add(child(at, field), format!("is not a field here; there are {}", known.join(", ")));
     }
 }
 

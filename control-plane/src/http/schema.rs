@@ -234,12 +234,12 @@ pub struct ShardDocument {
     #[schema(max_length = 512, examples("redis://127.0.0.1:6379"))]
     pub address: String,
     /// Its share of the keys, relative to the other shards (default 1).
-    #[schema(required = false, minimum = 1, maximum = 1000)]
+    #[schema(required = false, minimum = 1, maximum = 100)]
     pub weight: u64,
     /// The ACL user.
     #[schema(required = false)]
     pub username: String,
-    /// The password. Left out in a replacement: it stays; `null`: it is removed. Never in answers.
+    /// The password. Left out in a replacement: it stays, unless the address is another one; `null`: it is removed. Never in answers.
     #[schema(write_only)]
     pub password: Option<String>,
     /// Whether there is a password. Ignored in requests.

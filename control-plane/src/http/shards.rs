@@ -20,7 +20,7 @@ use crate::db::document::{self, Document};
 use crate::db::publish::{self, Note};
 use crate::db::secret::{self, Credentials};
 use crate::db::set::{self, RING};
-use crate::shard::{self, Given, Secret};
+use crate::shard::{self, Given, MAX_SHARDS, Secret};
 use crate::state::App;
 
 const KIND: ItemKind = ItemKind::Shard;
@@ -80,7 +80,7 @@ pub async fn create(State(app): State<App>, Admin(who): Admin, Query(query): Que
 
 /// Replace a shard's address, weight or credentials
 ///
-/// A password that is left out stays as it is; `null` removes it.
+/// A password that is left out stays as it is; `null` removes it. With another address it must be given anew.
 #[utoipa::path(put, path = "/v1/shards/{name}", tag = "shards", operation_id = "replaceShard", security(("token" = ["admin"])),
     params(("name" = String, Path, description = "The shard"), Write, ("If-Match" = String, Header, description = "The ETag read before, or *")),
     request_body = ShardDocument,
@@ -157,10 +157,19 @@ async fn put(
     let mut transaction = app.pool.begin().await?;
     let head = set::lock(&mut transaction, RING).await?;
     let documents = document::all(&mut transaction, RING).await?;
-    condition(documents.iter().find(|d| d.name == change.name))?;
+    let present = documents.iter().find(|d| d.name == change.name);
+    condition(present)?;
+    if present.is_none() && documents.len() >= MAX_SHARDS {
+        return Err(Problem::conflict(format!("a ring has at most {MAX_SHARDS} shards")));
+    }
+    let moved = present.is_some_and(|d| d.body.0["address"] != given.shard.address.as_str());
     let mut items: Vec<Item> = documents.iter().filter(|d| d.name != change.name).map(Document::to_item).collect();
     items.push(given.shard.to_item());
     let old = secret::credentials_of(&mut transaction, change.name).await?;
+    if moved && given.password == Secret::Keep && old.as_ref().is_some_and(|old| old.password.is_some()) {
+        // Whoever may change the address must not have agents send there a password that they do not know.
+        return Err(Problem::mistake("/password", "is needed for a new address: give it anew, or null for none"));
+    }
     let new = credentials(given, old.as_ref());
     let touched = old.as_ref().map_or(new.username.is_some() || new.password.is_some(), |old| *old != new);
     if touched {

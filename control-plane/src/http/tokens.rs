@@ -8,7 +8,7 @@ use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-use weir_core::mistake::Mistakes;
+use weir_core::mistake::{Mistakes, child};
 use weir_core::name::Name;
 
 use super::extract::{Body, Path, Query};
@@ -192,7 +192,7 @@ fn read(value: &Value, _: &str, mistakes: &mut Mistakes) -> Option<NewToken> {
         return None;
     };
     for name in object.keys().filter(|name| !["name", "kind", "role", "domains", "expires_at"].contains(&name.as_str())) {
-        mistakes.add(format!("/{}", name.replace('~', "~0").replace('/', "~1")), "is not a field of a new token");
+        mistakes.add(child("", name), "is not a field of a new token");
     }
     let name = match object.get("name").map(|v| v.as_str().map(Name::new)) {
         Some(Some(Ok(name))) => Some(name),

@@ -59,3 +59,45 @@ async fn the_last_shard_stays_while_rules_count_on_it() {
     bed.admin.delete("/v1/shards/b", "*").await.expect(204);
     bed.admin.get("/v1/shards/b").await.problem(404, "not-found");
 }
+
+#[tokio::test]
+async fn a_password_does_not_follow_to_another_address() {
+    let bed = Bed::start().await;
+    let shard = json!({ "name": "s1", "address": "redis://127.0.0.1:6379", "username": "weir", "password": "hunter2-hunter2" });
+    bed.admin.post("/v1/shards", &shard).await.expect(201);
+    let mut moved = json!({ "name": "s1", "address": "redis://192.0.2.1:6379", "username": "weir" });
+    let problem = bed.admin.put("/v1/shards/s1", "*", &moved).await.problem(400, "invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/password");
+    moved["password"] = json!("hunter2-hunter2");
+    assert_eq!(bed.admin.put("/v1/shards/s1", "*", &moved).await.expect(200).json()["has_password"], true);
+    moved["address"] = json!("redis://192.0.2.2:6379");
+    moved["password"] = json!(null);
+    assert_eq!(bed.admin.put("/v1/shards/s1", "*", &moved).await.expect(200).json()["has_password"], false);
+    // Without a password there is nothing to keep.
+    let bare = json!({ "name": "s1", "address": "redis://192.0.2.3:6379" });
+    bed.admin.put("/v1/shards/s1", "*", &bare).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_ring_that_agents_would_refuse_is_not_published() {
+    let bed = Bed::start().await;
+    for (field, value) in [
+        ("address", json!("redis://0.0.0.0:1")),
+        ("address", json!("redis://[::]:1")),
+        ("address", json!("/sock?pass=hunter2")),
+        ("weight", json!(101)),
+    ] {
+        let mut shard = json!({ "name": "s", "address": "redis://127.0.0.1:1" });
+        shard[field] = value;
+        let problem = bed.admin.post("/v1/shards", &shard).await.problem(400, "invalid");
+        assert_eq!(problem["errors"][0]["pointer"], format!("/{field}"), "{problem}");
+        assert!(!problem.to_string().contains("hunter2"), "{problem}");
+    }
+    bed.admin.post("/v1/shards", &json!({ "name": "s", "address": "/s", "weight": 100 })).await.expect(201);
+    let mut database = PgConnection::connect(&bed.database).await.unwrap();
+    let many = "INSERT INTO documents (domain, kind, name, body, revision, updated_by) \
+                SELECT '', 'shard', 's' || i, json_build_object('name', 's' || i, 'address', '/s', 'weight', 1), 1, 'test' FROM generate_series(2, 1000) i";
+    sqlx::query(many).execute(&mut database).await.unwrap();
+    bed.admin.post("/v1/shards", &json!({ "name": "one-more", "address": "/s" })).await.problem(409, "conflict");
+    bed.admin.put("/v1/shards/s", "*", &json!({ "name": "s", "address": "/s" })).await.expect(200);
+}

@@ -9,21 +9,10 @@ use super::DomainConfig;
 use super::read;
 use super::validate::Parts;
 use crate::domain::Domain;
-use crate::item::{Item, ItemKind};
-use crate::limit::Algorithm;
+use crate::item::{Item, ItemKind, feature, features};
 use crate::mistake::Mistakes;
 use crate::rule::Rule;
 use crate::tier::Tier;
-
-/// What an item requires that holds a rule of this algorithm.
-fn feature(algorithm: Algorithm) -> String {
-    format!("algorithm:{}", algorithm.as_str())
-}
-
-/// Whether this build has the feature.
-fn supported(feature: &str) -> bool {
-    feature.strip_prefix("algorithm:").is_some_and(|name| Algorithm::ALL.iter().any(|algorithm| algorithm.as_str() == name))
-}
 
 /// One item for the domain, each tier and each rule.
 pub(super) fn write(config: &DomainConfig) -> Vec<Item> {
@@ -45,6 +34,7 @@ fn item(kind: ItemKind, name: &str, content: &impl Serialize, requires: Vec<Stri
 /// What has been read of a set so far.
 #[derive(Default)]
 struct Contents {
+    supported: Vec<String>,
     domain: Option<Domain>,
     tiers: Vec<(String, Tier)>,
     rules: Vec<(String, Rule)>,
@@ -54,7 +44,7 @@ struct Contents {
 
 /// Reads a set back; the texts say which items were left out and why.
 pub(super) fn read(items: &[Item]) -> Result<(DomainConfig, Vec<String>), Mistakes> {
-    let mut contents = Contents::default();
+    let mut contents = Contents { supported: features(), ..Contents::default() };
     let mut seen = HashSet::new();
     for item in items {
         if seen.insert((&item.kind, &item.name)) {
@@ -76,7 +66,7 @@ impl Contents {
             self.left_out.push(format!("{} {}: items of this kind are unknown here", item.kind, item.name));
             return;
         };
-        if let Some(missing) = item.requires.iter().find(|feature| !supported(feature)) {
+        if let Some(missing) = item.requires.iter().find(|feature| !self.supported.contains(feature)) {
             self.left_out.push(format!("{} {}: needs {missing}, which this build does not have", item.kind, item.name));
             return;
         }

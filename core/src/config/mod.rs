@@ -1,6 +1,7 @@
 //! What an operator wrote about one domain: its settings, tiers and rules; the content of a revision.
 
 mod items;
+mod partial;
 pub mod read;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -10,9 +11,10 @@ mod yaml;
 
 use serde_json::Value;
 
+pub use self::partial::PartialConfig;
 pub use self::validate::MAX_REFILL;
 use self::validate::Parts;
-pub use self::yaml::MAX_DOCUMENT;
+pub use self::yaml::{MAX_DOCUMENT, parse as parse_yaml};
 
 use crate::domain::Domain;
 use crate::item::Item;

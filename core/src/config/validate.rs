@@ -26,16 +26,9 @@ pub(super) struct Parts<'c> {
 impl Parts<'_> {
     /// Notes every mistake.
     pub(super) fn check(&self, mistakes: &mut Mistakes) {
-        if self.tiers.len() > MAX_TIERS {
-            mistakes.add("/tiers", format!("must have at most {MAX_TIERS} entries, not {}", self.tiers.len()));
-        }
-        if self.rules.len() > MAX_RULES {
-            mistakes.add("/rules", format!("must have at most {MAX_RULES} entries, not {}", self.rules.len()));
-        }
-        duplicates("tier", self.tiers.iter().map(|(pointer, tier)| (pointer, tier.name.as_str())), mistakes);
-        duplicates("rule", self.rules.iter().map(|(pointer, rule)| (pointer, rule.name.as_str())), mistakes);
+        self.check_names(mistakes);
         if self.all_tiers_known {
-            self.one_default_tier(mistakes);
+            self.has_default_tier(mistakes);
         }
         let known: HashSet<&str> = self.tiers.iter().map(|(_, tier)| tier.name.as_str()).collect();
         for (pointer, rule) in &self.rules {
@@ -47,14 +40,25 @@ impl Parts<'_> {
         }
     }
 
-    fn one_default_tier(&self, mistakes: &mut Mistakes) {
+    /// Notes what is wrong whatever else there is: too many tiers or rules, names that occur twice, and two default tiers.
+    pub(super) fn check_names(&self, mistakes: &mut Mistakes) {
+        if self.tiers.len() > MAX_TIERS {
+            mistakes.add("/tiers", format!("must have at most {MAX_TIERS} entries, not {}", self.tiers.len()));
+        }
+        if self.rules.len() > MAX_RULES {
+            mistakes.add("/rules", format!("must have at most {MAX_RULES} entries, not {}", self.rules.len()));
+        }
+        duplicates("tier", self.tiers.iter().map(|(pointer, tier)| (pointer, tier.name.as_str())), mistakes);
+        duplicates("rule", self.rules.iter().map(|(pointer, rule)| (pointer, rule.name.as_str())), mistakes);
         let mut defaults = self.tiers.iter().filter(|(_, tier)| tier.default);
-        match (defaults.next(), defaults.next()) {
-            (None, _) if !self.tiers.is_empty() => mistakes.add("/tiers", "one tier must have default: true"),
-            (Some((_, first)), Some((pointer, _))) => {
-                mistakes.add(format!("{pointer}/default"), format!("only one tier can be the default; {} is already", first.name));
-            }
-            _ => {}
+        if let (Some((_, first)), Some((pointer, _))) = (defaults.next(), defaults.next()) {
+            mistakes.add(format!("{pointer}/default"), format!("only one tier can be the default; {} is already", first.name));
+        }
+    }
+
+    fn has_default_tier(&self, mistakes: &mut Mistakes) {
+        if !self.tiers.is_empty() && !self.tiers.iter().any(|(_, tier)| tier.default) {
+            mistakes.add("/tiers", "one tier must have default: true");
         }
     }
 

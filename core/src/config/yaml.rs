@@ -16,8 +16,12 @@ const MAX_NODES: usize = 2_000_000;
 const MAX_ALIASES: usize = 10_000;
 const MAX_REPLAYED: usize = 100_000;
 
-/// Reads YAML into a JSON value. Keys given twice are refused, as are more than one document, deep nesting and alias floods.
-pub(super) fn parse(text: &str) -> Result<Value, Mistakes> {
+/// Reads YAML (a superset of JSON) into a JSON value. Keys given twice are refused, as are more than one document, deep nesting and alias
+/// floods.
+///
+/// # Errors
+/// The syntax error with its line; the document's text is not repeated.
+pub fn parse(text: &str) -> Result<Value, Mistakes> {
     let mut mistakes = Mistakes::new();
     if text.len() > MAX_DOCUMENT {
         mistakes.add("", format!("must have at most {MAX_DOCUMENT} bytes, not {}", text.len()));

@@ -81,7 +81,7 @@ export function ShardForm({ before, reread, onClose }: Props) {
         label="Password"
         description={
           base?.has_password
-            ? "One is stored and never shown. Empty: it stays as it is."
+            ? "One is stored and never shown. Empty: it stays as it is; with another address it must be given anew."
             : "Stored for the agents, never shown again."
         }
         autoComplete="new-password"

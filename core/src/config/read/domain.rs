@@ -14,17 +14,29 @@ pub fn domain(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> Option<D
     all_or_nothing(mistakes, |mistakes| {
         let object = Object::open(value, pointer, &["name", "description", "mode", "defaults"], mistakes)?;
         let name = object.required("name", mistakes, value::name);
-        let domain = settings(&object, mistakes);
-        Some(Domain { name: name?, description: domain.0, mode: domain.1, defaults: domain.2 })
+        let Settings { description, mode, defaults } = settings(&object, mistakes);
+        Some(Domain {
+            name: name?,
+            description: description.unwrap_or_default(),
+            mode: mode.unwrap_or_default(),
+            defaults: defaults.unwrap_or_default(),
+        })
     })
 }
 
-/// What a domain and a whole document have in common: description, mode and defaults.
-pub(super) fn settings(object: &Object<'_>, mistakes: &mut Mistakes) -> (String, DomainMode, Defaults) {
-    let description = object.optional("description", mistakes, value::description).unwrap_or_default();
-    let mode = object.optional("mode", mistakes, value::choice(&MODES)).unwrap_or_default();
-    let defaults = object.optional("defaults", mistakes, defaults).unwrap_or_default();
-    (description, mode, defaults)
+/// What a domain and a whole document have in common; `None`: not given, or wrong.
+pub(super) struct Settings {
+    pub(super) description: Option<String>,
+    pub(super) mode: Option<DomainMode>,
+    pub(super) defaults: Option<Defaults>,
+}
+
+pub(super) fn settings(object: &Object<'_>, mistakes: &mut Mistakes) -> Settings {
+    Settings {
+        description: object.optional("description", mistakes, value::description),
+        mode: object.optional("mode", mistakes, value::choice(&MODES)),
+        defaults: object.optional("defaults", mistakes, defaults),
+    }
 }
 
 fn defaults(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> Option<Defaults> {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::MAX_TIERS;
-use super::object::{Object, child, kind_of};
+use super::object::{Object, kind_of};
 use super::value;
 use crate::limit::{Limit, MAX_UNITS, MAX_WINDOW, MIN_WINDOW};
-use crate::mistake::Mistakes;
+use crate::mistake::{Mistakes, child};
 use crate::name::Name;
 
 /// A map from tier name, or `"*"`, to a limit.

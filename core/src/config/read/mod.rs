@@ -11,12 +11,14 @@ mod limits;
 mod matches;
 mod object;
 mod rule;
+mod shard;
 mod tier;
 mod value;
 
-pub(super) use document::document;
+pub(super) use document::{document, partial};
 pub use domain::domain;
 pub use rule::rule;
+pub use shard::shard;
 pub use tier::tier;
 
 use crate::mistake::Mistakes;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::mistake::Mistakes;
+use crate::mistake::{Mistakes, child};
 
 /// An object whose fields are all known.
 pub(super) struct Object<'v> {
@@ -51,11 +51,6 @@ impl<'v> Object<'v> {
         }
         self.optional(field, mistakes, read)
     }
-}
-
-/// The pointer of `token` below `pointer` (RFC 6901).
-pub(super) fn child(pointer: &str, token: &str) -> String {
-    format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
 }
 
 /// What a value is, for a person.

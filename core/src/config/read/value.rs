@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-use super::object::{child, kind_of};
-use crate::mistake::Mistakes;
+use super::object::kind_of;
+use crate::mistake::{Mistakes, child};
 use crate::name::Name;
 use crate::span::Span;
 
