@@ -87,7 +87,7 @@ pub async fn domains(
     sqlx::query_as(sql).bind(after).bind(among).bind(limit).fetch_all(connection).await
 }
 
-/// Whether any domain has a rule.
+/// Up to `limit` rules of all domains, each with its domain.
 ///
 /// # Errors
 /// The database's.

@@ -6,18 +6,17 @@ use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::IntoParams;
-use weir_core::config::DomainConfig;
+use weir_core::config::{DomainConfig, PartialConfig};
 use weir_core::item::ItemKind;
 use weir_core::lint::lint;
 use weir_core::name::Name;
 
 use super::answer;
-use super::change::{Order, change, missing, stored};
+use super::change::{Focus, Order, change, missing, stored};
 use super::extract::{Body, MAX_RULES_BODY, Query};
 use super::params::{InDomain, domain};
 use super::problem::{FieldError, Problem};
 use super::schema::RulesDocument;
-use super::tiers;
 use crate::auth::{Operator, Viewer};
 use crate::db::document;
 use crate::db::publish::Change;
@@ -31,7 +30,7 @@ pub struct How {
     /// Only say what would change: nothing is stored.
     #[serde(default)]
     pub validate_only: bool,
-    /// Also delete the tiers and rules that the document does not have.
+    /// Also delete the tiers and rules, the description and the defaults that the document does not have.
     #[serde(default)]
     pub prune: bool,
 }
@@ -59,7 +58,8 @@ pub struct Warnings {
 /// Apply a rules document
 ///
 /// Makes the domain if it is new, creates and replaces its tiers and rules, all or nothing, in one revision. What is there already the
-/// same way is left alone, so applying twice changes nothing.
+/// same way is left alone, so applying twice changes nothing. What the document does not mention stays as it is; with `prune` it goes, only
+/// the domain's `mode` stays even then.
 #[utoipa::path(post, path = "/v1/apply", tag = "documents", operation_id = "apply", params(How), security(("token" = ["operator"])),
     request_body = RulesDocument,
     responses((status = 200, description = "Applied, or only validated", body = Applied, headers(("Weir-Revision" = u64)))))]
@@ -69,15 +69,13 @@ pub async fn apply(
     Query(how): Query<How>,
     Body(body): Body<MAX_RULES_BODY>,
 ) -> Result<Response, Problem> {
-    let wanted = DomainConfig::read(&body)?;
-    let domain = wanted.domain.name.clone();
+    let document = PartialConfig::read(&body)?;
+    let domain = document.domain.clone();
     who.enter(domain.as_str())?;
     let order = Order { author: &who, domain: &domain, validate_only: how.validate_only, summary: "apply a rules document".to_owned() };
-    let outcome = change(&app, &order, None, |draft| {
-        Ok(Some(match draft.config.clone() {
-            Some(present) if !how.prune => merge(present, wanted),
-            _ => wanted,
-        }))
+    let outcome = change(&app, &order, Focus::on_all(&document), |draft| {
+        let present = draft.config.clone();
+        Ok(Some(if how.prune { document.instead_of(present) } else { document.over(present) }))
     });
     let outcome = outcome.await?;
     let warnings = outcome.config.as_ref().map(warnings).unwrap_or_default();
@@ -108,19 +106,6 @@ async fn load(app: &App, domain: &Name) -> Result<DomainConfig, Problem> {
     let mut connection = app.pool.acquire().await?;
     let documents = document::all(&mut connection, domain.as_str()).await?;
     stored(&documents)?.ok_or_else(|| missing(ItemKind::Domain, domain.as_str()))
-}
-
-/// `wanted` over `present`: what only `present` has stays.
-fn merge(mut present: DomainConfig, wanted: DomainConfig) -> DomainConfig {
-    present.domain = wanted.domain;
-    for tier in wanted.tiers {
-        tiers::put(&mut present.tiers, tier);
-    }
-    for rule in wanted.rules {
-        present.rules.retain(|r| r.name != rule.name);
-        present.rules.push(rule);
-    }
-    present
 }
 
 fn warnings(config: &DomainConfig) -> Vec<FieldError> {

@@ -1,6 +1,9 @@
 //! The one way in which a domain changes: lock, read all, edit, validate the whole, publish.
 
-use weir_core::config::DomainConfig;
+use std::collections::HashMap;
+use std::fmt;
+
+use weir_core::config::{DomainConfig, PartialConfig};
 use weir_core::domain::{Defaults, Domain, DomainMode};
 use weir_core::item::ItemKind;
 use weir_core::mistake::Mistakes;
@@ -29,6 +32,14 @@ pub struct Order<'a> {
     pub summary: String,
 }
 
+impl<'a> Order<'a> {
+    /// An order to `verb` one document.
+    #[must_use]
+    pub fn new(author: &'a Principal, domain: &'a Name, validate_only: bool, verb: &str, kind: ItemKind, name: &dyn fmt::Display) -> Self {
+        Self { author, domain, validate_only, summary: format!("{verb} {} {name}", kind.as_str()) }
+    }
+}
+
 /// A domain under its lock: what is stored, before the edit.
 pub struct Draft {
     documents: Vec<Document>,
@@ -36,13 +47,37 @@ pub struct Draft {
     pub config: Option<DomainConfig>,
 }
 
-/// A part of a domain that an edit is about, so that mistakes found in the whole can be shown at its place in the request.
+/// What part of a domain the request's body is, so that mistakes found in the whole can be shown at their place in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Focus {
-    /// What kind of document the request's body is.
-    pub kind: ItemKind,
-    /// Its name.
-    pub name: Name,
+pub enum Focus {
+    /// One document.
+    One(ItemKind, Name),
+    /// A rules document: where each of its tiers and rules stands in it.
+    Many(HashMap<(ItemKind, Name), String>),
+}
+
+impl Focus {
+    /// On one document.
+    #[must_use]
+    pub fn on(kind: ItemKind, name: &Name) -> Option<Self> {
+        Some(Self::One(kind, name.clone()))
+    }
+
+    /// On the tiers and rules of a rules document.
+    #[must_use]
+    pub fn on_all(document: &PartialConfig) -> Option<Self> {
+        let tiers = document.tiers.iter().enumerate().map(|(i, tier)| ((ItemKind::Tier, tier.name.clone()), format!("/tiers/{i}")));
+        let rules = document.rules.iter().enumerate().map(|(i, rule)| ((ItemKind::Rule, rule.name.clone()), format!("/rules/{i}")));
+        Some(Self::Many(tiers.chain(rules).collect()))
+    }
+
+    /// The place of a document in the request's body, if it is there.
+    fn place(&self, kind: ItemKind, name: &Name) -> Option<&str> {
+        match self {
+            Self::One(own, named) => (*own == kind && named == name).then_some(""),
+            Self::Many(places) => places.get(&(kind, name.clone())).map(String::as_str),
+        }
+    }
 }
 
 /// What a write did.
@@ -130,8 +165,8 @@ pub async fn change(
         None => publish::remove_domain(&mut transaction, &head, &draft.documents, note.author).await?,
     };
     let document = match &focus {
-        Some(focus) => document::get(&mut transaction, order.domain.as_str(), focus.kind, focus.name.as_str()).await?,
-        None => None,
+        Some(Focus::One(kind, name)) => document::get(&mut transaction, order.domain.as_str(), *kind, name.as_str()).await?,
+        Some(Focus::Many(_)) | None => None,
     };
     if order.validate_only {
         transaction.rollback().await?;
@@ -173,8 +208,11 @@ fn valid(config: &DomainConfig, focus: Option<&Focus>) -> Result<(), Problem> {
     let mut mistakes = Mistakes::new();
     for mistake in config.validate() {
         match place(config, &mistake.pointer) {
-            Some((kind, name, rest)) if focus.is_some_and(|f| f.kind == kind && f.name == *name) => mistakes.add(rest, mistake.detail),
-            Some((kind, name, rest)) => mistakes.add("", format!("{} {name} {rest}: {}", kind.as_str(), mistake.detail)),
+            Some((kind, name, rest)) => match focus.and_then(|focus| focus.place(kind, name)) {
+                Some(place) => mistakes.add(format!("{place}{rest}"), mistake.detail),
+                None => mistakes.add("", format!("{} {name} {rest}: {}", kind.as_str(), mistake.detail)),
+            },
+            None if matches!(focus, Some(Focus::Many(_))) => mistakes.add(mistake.pointer, mistake.detail),
             None => mistakes.add("", mistake.detail),
         }
     }

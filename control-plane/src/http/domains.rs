@@ -15,7 +15,7 @@ use super::params::{Nothing, Paged, Write};
 use super::problem::{Problem, UsedBy};
 use super::schema::DomainDocument;
 use super::{answer, documents};
-use crate::auth::{Operator, Principal, Viewer};
+use crate::auth::{Operator, Viewer};
 use crate::db::document::{self, Document};
 use crate::state::App;
 
@@ -63,8 +63,8 @@ pub async fn create(
     let domain = documents::read(&body, read::domain)?;
     who.enter(domain.name.as_str())?;
     let name = domain.name.clone();
-    let order = order(&who, &name, query.validate_only, "create");
-    let outcome = change(&app, &order, focus(&name), |draft| {
+    let order = Order::new(&who, &name, query.validate_only, "create", KIND, &name);
+    let outcome = change(&app, &order, Focus::on(KIND, &name), |draft| {
         draft.require_new(KIND, domain.name.as_str())?;
         Ok(Some(DomainConfig { domain, tiers: Vec::new(), rules: Vec::new() }))
     });
@@ -90,8 +90,8 @@ pub async fn replace(
     let domain = documents::read(&body, read::domain)?;
     documents::same_name(&name, &domain.name)?;
     let name = domain.name.clone();
-    let order = order(&who, &name, query.validate_only, "update");
-    let outcome = change(&app, &order, focus(&name), |draft| {
+    let order = Order::new(&who, &name, query.validate_only, "update", KIND, &name);
+    let outcome = change(&app, &order, Focus::on(KIND, &name), |draft| {
         draft.require(KIND, name.as_str(), &condition)?;
         Ok(Some(DomainConfig { domain, ..draft.existing(&name)? }))
     });
@@ -113,7 +113,7 @@ pub async fn delete(
 ) -> Result<Response, Problem> {
     who.enter(&name)?;
     let name = Name::new(&name).map_err(|_| missing(KIND, &name))?;
-    let order = order(&who, &name, query.validate_only, "delete");
+    let order = Order::new(&who, &name, query.validate_only, "delete", KIND, &name);
     let outcome = change(&app, &order, None, |draft| {
         draft.require(KIND, name.as_str(), &condition)?;
         let rules = draft.existing(&name)?.rules;
@@ -121,12 +121,4 @@ pub async fn delete(
         if used_by.is_empty() { Ok(None) } else { Err(Problem::in_use(format!("the domain {name} has {} rules", used_by.len()), used_by)) }
     });
     Ok(documents::deleted(&outcome.await?))
-}
-
-fn order<'a>(who: &'a Principal, domain: &'a Name, validate_only: bool, verb: &str) -> Order<'a> {
-    Order { author: who, domain, validate_only, summary: format!("{verb} domain {domain}") }
-}
-
-fn focus(name: &Name) -> Option<Focus> {
-    Some(Focus { kind: KIND, name: name.clone() })
 }

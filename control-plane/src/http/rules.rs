@@ -6,7 +6,6 @@ use axum::response::Response;
 use serde_json::Value;
 use weir_core::config::read;
 use weir_core::item::ItemKind;
-use weir_core::name::Name;
 
 use super::change::{Focus, Order, change};
 use super::extract::{Body, IfMatch, Path, Query};
@@ -55,9 +54,9 @@ pub async fn create(
 ) -> Result<Response, Problem> {
     let domain = domain(query.domain.as_deref(), &who)?;
     let rule = documents::read(&body, read::rule)?;
-    let order = order(&who, &domain, query.validate_only, "create", &rule.name);
+    let order = Order::new(&who, &domain, query.validate_only, "create", KIND, &rule.name);
     let location = format!("/v1/rules/{}?domain={domain}", rule.name);
-    let outcome = change(&app, &order, focus(&rule.name), |draft| {
+    let outcome = change(&app, &order, Focus::on(KIND, &rule.name), |draft| {
         let mut config = draft.existing(&domain)?;
         draft.require_new(KIND, rule.name.as_str())?;
         config.rules.push(rule);
@@ -82,8 +81,8 @@ pub async fn replace(
     let domain = domain(query.domain.as_deref(), &who)?;
     let rule = documents::read(&body, read::rule)?;
     documents::same_name(&name, &rule.name)?;
-    let order = order(&who, &domain, query.validate_only, "update", &rule.name);
-    let outcome = change(&app, &order, focus(&rule.name), |draft| {
+    let order = Order::new(&who, &domain, query.validate_only, "update", KIND, &rule.name);
+    let outcome = change(&app, &order, Focus::on(KIND, &rule.name), |draft| {
         draft.require(KIND, &name, &condition)?;
         let mut config = draft.existing(&domain)?;
         config.rules.retain(|r| r.name != rule.name);
@@ -105,7 +104,7 @@ pub async fn delete(
     condition: IfMatch,
 ) -> Result<Response, Problem> {
     let domain = domain(query.domain.as_deref(), &who)?;
-    let order = order(&who, &domain, query.validate_only, "delete", &name);
+    let order = Order::new(&who, &domain, query.validate_only, "delete", KIND, &name);
     let outcome = change(&app, &order, None, |draft| {
         draft.require(KIND, &name, &condition)?;
         let mut config = draft.existing(&domain)?;
@@ -113,18 +112,4 @@ pub async fn delete(
         Ok(Some(config))
     });
     Ok(documents::deleted(&outcome.await?))
-}
-
-fn order<'a>(
-    who: &'a crate::auth::Principal,
-    domain: &'a Name,
-    validate_only: bool,
-    verb: &str,
-    name: &dyn std::fmt::Display,
-) -> Order<'a> {
-    Order { author: who, domain, validate_only, summary: format!("{verb} rule {name}") }
-}
-
-fn focus(name: &Name) -> Option<Focus> {
-    Some(Focus { kind: KIND, name: name.clone() })
 }

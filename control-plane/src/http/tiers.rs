@@ -9,8 +9,7 @@ use axum::response::Response;
 use serde_json::Value;
 use weir_core::config::{DomainConfig, read};
 use weir_core::item::ItemKind;
-use weir_core::name::Name;
-use weir_core::tier::Tier;
+use weir_core::tier;
 
 use super::change::{Focus, Order, change};
 use super::extract::{Body, IfMatch, Path, Query};
@@ -19,7 +18,7 @@ use super::params::{InDomain, PagedInDomain, WriteInDomain, domain};
 use super::problem::{Problem, UsedBy};
 use super::schema::TierDocument;
 use super::{answer, documents};
-use crate::auth::{Operator, Principal, Viewer};
+use crate::auth::{Operator, Viewer};
 use crate::state::App;
 
 const KIND: ItemKind = ItemKind::Tier;
@@ -62,12 +61,12 @@ pub async fn create(
 ) -> Result<Response, Problem> {
     let domain = domain(query.domain.as_deref(), &who)?;
     let tier = documents::read(&body, read::tier)?;
-    let order = order(&who, &domain, query.validate_only, "create", &tier.name);
+    let order = Order::new(&who, &domain, query.validate_only, "create", KIND, &tier.name);
     let location = format!("/v1/tiers/{}?domain={domain}", tier.name);
-    let outcome = change(&app, &order, focus(&tier.name), |draft| {
+    let outcome = change(&app, &order, Focus::on(KIND, &tier.name), |draft| {
         let mut config = draft.existing(&domain)?;
         draft.require_new(KIND, tier.name.as_str())?;
-        put(&mut config.tiers, tier);
+        tier::put(&mut config.tiers, tier);
         Ok(Some(config))
     });
     Ok(answer::created(documents::written(outcome.await?)?, &location, query.validate_only))
@@ -89,14 +88,14 @@ pub async fn replace(
     let domain = domain(query.domain.as_deref(), &who)?;
     let tier = documents::read(&body, read::tier)?;
     documents::same_name(&name, &tier.name)?;
-    let order = order(&who, &domain, query.validate_only, "update", &tier.name);
-    let outcome = change(&app, &order, focus(&tier.name), |draft| {
+    let order = Order::new(&who, &domain, query.validate_only, "update", KIND, &tier.name);
+    let outcome = change(&app, &order, Focus::on(KIND, &tier.name), |draft| {
         draft.require(KIND, &name, &condition)?;
         let mut config = draft.existing(&domain)?;
         if !tier.default && config.tiers.iter().any(|t| t.default && t.name == tier.name) {
             return Err(Problem::mistake("/default", "a domain needs a default tier: make another tier the default instead"));
         }
-        put(&mut config.tiers, tier);
+        tier::put(&mut config.tiers, tier);
         Ok(Some(config))
     });
     documents::written(outcome.await?)
@@ -116,7 +115,7 @@ pub async fn delete(
     condition: IfMatch,
 ) -> Result<Response, Problem> {
     let domain = domain(query.domain.as_deref(), &who)?;
-    let order = order(&who, &domain, query.validate_only, "delete", &name);
+    let order = Order::new(&who, &domain, query.validate_only, "delete", KIND, &name);
     let outcome = change(&app, &order, None, |draft| {
         draft.require(KIND, &name, &condition)?;
         let mut config = draft.existing(&domain)?;
@@ -125,15 +124,6 @@ pub async fn delete(
         Ok(Some(config))
     });
     Ok(documents::deleted(&outcome.await?))
-}
-
-/// Adds or replaces a tier; a new default takes the flag from the old one.
-pub(super) fn put(tiers: &mut Vec<Tier>, tier: Tier) {
-    if tier.default {
-        tiers.iter_mut().for_each(|t| t.default = false);
-    }
-    tiers.retain(|t| t.name != tier.name);
-    tiers.push(tier);
 }
 
 fn deletable(config: &DomainConfig, name: &str) -> Result<(), Problem> {
@@ -146,12 +136,4 @@ fn deletable(config: &DomainConfig, name: &str) -> Result<(), Problem> {
         return Err(Problem::conflict(format!("{name:?} is the default tier: make another tier the default first")));
     }
     Ok(())
-}
-
-fn order<'a>(who: &'a Principal, domain: &'a Name, validate_only: bool, verb: &str, name: &dyn std::fmt::Display) -> Order<'a> {
-    Order { author: who, domain, validate_only, summary: format!("{verb} tier {name}") }
-}
-
-fn focus(name: &Name) -> Option<Focus> {
-    Some(Focus { kind: KIND, name: name.clone() })
 }

@@ -69,7 +69,7 @@ async fn applying_keeps_what_it_does_not_name_unless_told_to_prune() {
     );
     let merged = json!({ "domain": "default", "tiers": [{ "name": "gold", "default": true }], "rules": [rule("more")] });
     let merged = bed.admin.post("/v1/apply", &merged).await.expect(200).json();
-    assert_eq!(actions(&merged), ["update domain default", "create rule more", "update tier basic", "create tier gold"]);
+    assert_eq!(actions(&merged), ["create rule more", "update tier basic", "create tier gold"]);
     assert_eq!(bed.admin.get("/v1/rules").await.json()["items"].as_array().unwrap().len(), 3);
 }
 
@@ -105,4 +105,49 @@ async fn an_export_applies_elsewhere_and_a_rollback_brings_content_back() {
     }
     bed.admin.get("/v1/export?domain=nowhere").await.problem(404, "not-found");
     assert!(bed.admin.get("/v1/lint").await.expect(200).json()["warnings"].is_array());
+}
+
+#[tokio::test]
+async fn what_a_document_does_not_mention_stays() {
+    let bed = Bed::with_rules().await;
+    let mut settings = bed.admin.get("/v1/domains/default").await.json();
+    settings["mode"] = json!("off");
+    settings["description"] = json!("thrown in an incident");
+    settings["defaults"] = json!({ "on_failure": { "mode": "open" } });
+    bed.admin.put("/v1/domains/default", "*", &settings).await.expect(200);
+    // A pipeline that knows nothing of it.
+    bed.admin.post("/v1/apply", &rules()).await.expect(200);
+    bed.admin.post("/v1/apply", &json!({ "rules": [rule("login")] })).await.expect(200);
+    let after = bed.admin.get("/v1/domains/default").await.json();
+    assert_eq!((&after["mode"], &after["description"]), (&json!("off"), &json!("thrown in an incident")), "{after}");
+    assert_eq!(after["defaults"]["on_failure"]["mode"], "open");
+    // Pruned, all goes but the kill switch, until the document says so.
+    bed.admin.post("/v1/apply?prune=true", &rules()).await.expect(200);
+    let after = bed.admin.get("/v1/domains/default").await.json();
+    assert_eq!((&after["mode"], after.get("defaults"), after.get("description")), (&json!("off"), None, None), "{after}");
+    bed.admin.post("/v1/apply", &json!({ "mode": "enforce" })).await.expect(200);
+    assert_eq!(bed.admin.get("/v1/domains/default").await.json()["mode"], "enforce");
+}
+
+#[tokio::test]
+async fn a_part_of_a_domain_may_be_applied_and_its_mistakes_have_their_place() {
+    let bed = Bed::with_rules().await;
+    let mut gold = rule("login");
+    gold["limits"] = json!({ "free": { "limit": 1, "window": "1s" }, "paid": { "limit": 2, "window": "1s" } });
+    let answer = bed.admin.post("/v1/apply", &json!({ "rules": [gold.clone()] })).await.expect(200).json();
+    assert_eq!(actions(&answer), ["create rule login"]);
+
+    gold["limits"]["gold"] = json!({ "limit": 3, "window": "1s" });
+    let problem = bed.admin.post("/v1/apply", &json!({ "rules": [rule("search"), gold.clone()] })).await.problem(400, "invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/rules/1/limits/gold", "{problem}");
+    // A new tier that a rule beside the document knows nothing of.
+    let problem = bed.admin.post("/v1/apply", &json!({ "tiers": [{ "name": "gold" }] })).await.problem(400, "invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "");
+    assert!(problem["errors"][0]["detail"].as_str().unwrap().contains("rule login"), "{problem}");
+    for twice in [json!({ "rules": [rule("a"), rule("a")] }), json!({ "tiers": [{ "name": "a" }, { "name": "a" }] })] {
+        bed.admin.post("/v1/apply", &twice).await.problem(400, "invalid");
+    }
+    let both = json!({ "tiers": [{ "name": "free", "default": true }, { "name": "paid", "default": true }] });
+    let problem = bed.admin.post("/v1/apply", &both).await.problem(400, "invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/tiers/1/default");
 }
