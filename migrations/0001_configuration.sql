@@ -121,6 +121,8 @@ CREATE TABLE sign_in_codes (
     domains    text[],
     token_id   uuid REFERENCES tokens (id) ON DELETE CASCADE,
     created_at timestamptz NOT NULL DEFAULT now(),
+    -- When the session must end that is made from it: no later than the one that made the link, if no token is behind that.
+    until      timestamptz,
     expires_at timestamptz NOT NULL
 );
 CREATE INDEX sign_in_codes_token ON sign_in_codes (token_id);

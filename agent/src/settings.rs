@@ -108,7 +108,7 @@ pub struct ControlPlaneSettings {
     pub allow_plaintext: bool,
     /// Rules to start from when neither disk nor control plane has any. `WEIR_AGENT_RULES` beside a control plane.
     pub bundled_rules: Option<PathBuf>,
-    /// How long the stream may be silent before it counts as dead. `WEIR_AGENT_SILENCE`, 1 s to 10 m; default 30 s.
+    /// How long the stream may be silent before it counts as dead. `WEIR_AGENT_SILENCE`, 15 s to 10 m; default 30 s.
     pub silence: Duration,
 }
 

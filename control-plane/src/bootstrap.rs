@@ -61,7 +61,7 @@ pub async fn sign_in_link(settings: Settings) -> Result<String, BootstrapError> 
 
 /// Who signs in by a link that no signed-in person made.
 pub(crate) fn admin() -> Principal {
-    Principal { name: "sign-in-link".to_owned(), role: Role::Admin, domains: None, token: None }
+    Principal { name: "sign-in-link".to_owned(), role: Role::Admin, domains: None, token: None, until: None }
 }
 
 async fn ready(settings: &Settings) -> Result<PgPool, BootstrapError> {

@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
 use prometheus_client::registry::Registry;
 use secrecy::SecretString;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
+use weir_core::client_ip::ClientIp;
 use weir_core::clock::{Clock, SystemClock};
 
 use crate::alerts;
@@ -24,11 +24,11 @@ use crate::db::token::NewToken;
 use crate::http::metrics::Metrics;
 use crate::http::paging::Pager;
 use crate::http::router::router;
-use crate::http::session;
+use crate::http::{serve, session};
 use crate::push;
 use crate::settings::Settings;
 use crate::state::{App, Parts};
-use crate::tls::{self, Peer, TlsError, TlsListener};
+use crate::tls::{self, TlsError};
 
 /// How long requests under way may take when the control plane stops.
 const DRAIN: Duration = Duration::from_secs(3);
@@ -109,10 +109,12 @@ impl ControlPlane {
         let mut registry = Registry::default();
         let metrics = Metrics::new(&mut registry);
         let public_url = settings.base_url(http);
+        let client_ip = ClientIp::new(settings.client_ip_header, &settings.trusted_proxies);
         let app = App::new(Parts {
             pool,
             settings,
             public_url,
+            client_ip,
             clock,
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -122,10 +124,7 @@ impl ControlPlane {
             sign_ins: Attempts::default(),
             wrong_tokens: Attempts::default(),
         });
-        match acceptor {
-            Some(acceptor) => serve_http(&app, TlsListener::new(http_listener, http, acceptor, app.stop.clone())),
-            None => serve_http(&app, http_listener),
-        }
+        serve_http(&app, http_listener, acceptor);
         serve_grpc(&app, grpc_server, grpc_listener);
         alerts::watch::start(&app, Arc::new(allowed));
         tracing::info!(%http, %grpc, "control plane runs");
@@ -188,19 +187,9 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartE
     Ok((listener, address))
 }
 
-fn serve_http<L>(app: &App, listener: L)
-where
-    L: Listener<Addr = SocketAddr>,
-    Peer: for<'s> Connected<IncomingStream<'s, L>>,
-{
-    let service = router(app.clone()).into_make_service_with_connect_info::<Peer>();
-    let stop = app.stop.clone();
-    app.tasks.spawn(async move {
-        let server = axum::serve(listener, service).with_graceful_shutdown(stop.cancelled_owned());
-        if let Err(error) = server.await {
-            tracing::error!(%error, "HTTP server ended");
-        }
-    });
+fn serve_http(app: &App, listener: TcpListener, tls: Option<TlsAcceptor>) {
+    let serving = serve::serve(listener, tls, router(app.clone()), serve::PATIENCE, app.stop.clone(), app.tasks.clone());
+    app.tasks.spawn(serving);
 }
 
 fn serve_grpc(app: &App, mut server: Server, listener: TcpListener) {

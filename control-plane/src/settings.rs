@@ -1,12 +1,15 @@
 //! What an operator sets: environment, a TOML file, flags; each may override the one before. All mistakes are reported together.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::Uri;
+use ipnet::IpNet;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
+use weir_core::client_ip::{self, SourceHeader};
+use weir_core::mistake::place;
 use weir_core::span::Span;
 
 use crate::alerts::target::AllowList;
@@ -37,6 +40,10 @@ pub struct Settings {
     pub webhook_allow: Vec<String>,
     /// How long an agent that is away is remembered (`WEIR_AGENTS_KEPT`, from `1m` to `366d`, default `24h`).
     pub agents_kept: Duration,
+    /// Proxies whose word on the client's address counts: addresses or CIDRs (`WEIR_TRUSTED_PROXIES`, comma-separated, default none).
+    pub trusted_proxies: Vec<IpNet>,
+    /// The header in which they say it: `x-forwarded-for`, `x-real-ip` or `forwarded` (`WEIR_CLIENT_IP_HEADER`, default `x-forwarded-for`).
+    pub client_ip_header: SourceHeader,
 }
 
 /// PEM files of a certificate chain and its key.
@@ -62,6 +69,8 @@ impl Settings {
             tls: None,
             webhook_allow: Vec::new(),
             agents_kept: AGENTS_KEPT,
+            trusted_proxies: Vec::new(),
+            client_ip_header: SourceHeader::XForwardedFor,
         }
     }
 
@@ -99,6 +108,10 @@ pub struct Written {
     pub webhook_allow: Option<String>,
     /// See [`Settings::agents_kept`].
     pub agents_kept: Option<String>,
+    /// See [`Settings::trusted_proxies`].
+    pub trusted_proxies: Option<String>,
+    /// See [`Settings::client_ip_header`].
+    pub client_ip_header: Option<String>,
 }
 
 /// Everything that is wrong with the settings, one line each.
@@ -111,10 +124,10 @@ impl Written {
     ///
     /// # Errors
     /// The file is not there or not TOML, a name is unknown, a value has the wrong type.
-    pub fn load(file: Option<&std::path::Path>) -> Result<Self, SettingsError> {
+    pub fn load(file: Option<&Path>) -> Result<Self, SettingsError> {
         let mut builder = config::Config::builder();
         if let Some(file) = file {
-            builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
+            builder = builder.add_source(toml_file(file).map_err(|mistake| SettingsError(vec![mistake]))?);
         }
         let known: std::collections::HashMap<String, String> = std::env::vars().filter(|(name, _)| is_ours(name)).collect();
         let environment = config::Environment::with_prefix("WEIR").prefix_separator("_").try_parsing(true).source(Some(known));
@@ -143,6 +156,8 @@ impl Written {
             allow_plaintext: over.allow_plaintext.or(self.allow_plaintext),
             webhook_allow: over.webhook_allow.or(self.webhook_allow),
             agents_kept: over.agents_kept.or(self.agents_kept),
+            trusted_proxies: over.trusted_proxies.or(self.trusted_proxies),
+            client_ip_header: over.client_ip_header.or(self.client_ip_header),
         }
     }
 
@@ -181,13 +196,13 @@ impl Written {
         if self.public_url.as_deref().is_some_and(|url| !is_base_url(url)) {
             mistakes.push("public_url: must be http://host or https://host, with a port if need be, without a path".to_owned());
         }
-        let webhook_allow = self.webhook_allow.unwrap_or_default();
-        let webhook_allow: Vec<String> =
-            webhook_allow.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect();
+        let webhook_allow: Vec<String> = entries(self.webhook_allow.as_deref()).map(str::to_owned).collect();
         if let Err(error) = AllowList::new(webhook_allow.iter().map(String::as_str)) {
             mistakes.push(format!("webhook_allow: {error}"));
         }
         let agents_kept = length("agents_kept", self.agents_kept.as_deref(), AGENTS_KEPT, &mut mistakes);
+        let trusted_proxies = proxies(self.trusted_proxies.as_deref(), &mut mistakes);
+        let client_ip_header = source_header(self.client_ip_header.as_deref(), &mut mistakes);
         match (http_listen, grpc_listen) {
             (Some(http_listen), Some(grpc_listen)) if mistakes.is_empty() => Ok(Settings {
                 database_url,
@@ -198,15 +213,32 @@ impl Written {
                 tls,
                 webhook_allow,
                 agents_kept,
+                trusted_proxies,
+                client_ip_header,
             }),
             _ => Err(SettingsError(mistakes)),
         }
     }
 }
 
+/// A TOML file as a source. What is wrong with its form is said with the place and without the text there, which may be a secret.
+fn toml_file(file: &Path) -> Result<config::Config, String> {
+    let in_file = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| in_file(&error))?;
+    let source = config::File::from_str(&text, config::FileFormat::Toml);
+    config::Config::builder().add_source(source).build().map_err(|error| in_file(&without_text(&error, &text)))
+}
+
+fn without_text(error: &config::ConfigError, text: &str) -> String {
+    let config::ConfigError::FileParse { cause, .. } = error else { return error.to_string() };
+    let Some(cause) = cause.downcast_ref::<toml::de::Error>() else { return "is not TOML".to_owned() };
+    let place = cause.span().map(|span| place(text, span.start)).unwrap_or_default();
+    format!("is not TOML: {place}{}", cause.message())
+}
+
 /// The variables that are settings of the control plane; others with the same prefix are of the CLI or of agents.
 fn is_ours(name: &str) -> bool {
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 12] = [
         "DATABASE_URL",
         "DATABASE_CONNECTIONS",
         "HTTP_LISTEN",
@@ -217,8 +249,38 @@ fn is_ours(name: &str) -> bool {
         "ALLOW_PLAINTEXT",
         "WEBHOOK_ALLOW",
         "AGENTS_KEPT",
+        "TRUSTED_PROXIES",
+        "CLIENT_IP_HEADER",
     ];
     name.strip_prefix("WEIR_").is_some_and(|rest| NAMES.contains(&rest))
+}
+
+/// The entries of a comma-separated list.
+fn entries(list: Option<&str>) -> impl Iterator<Item = &str> {
+    list.unwrap_or_default().split(',').map(str::trim).filter(|entry| !entry.is_empty())
+}
+
+fn proxies(list: Option<&str>, mistakes: &mut Vec<String>) -> Vec<IpNet> {
+    let mut proxies = Vec::new();
+    for entry in entries(list) {
+        match client_ip::network(entry) {
+            Ok(network) => proxies.push(network),
+            Err(error) => mistakes.push(format!("trusted_proxies: {entry:?} {error}")),
+        }
+    }
+    proxies
+}
+
+fn source_header(text: Option<&str>, mistakes: &mut Vec<String>) -> SourceHeader {
+    match text {
+        None | Some("x-forwarded-for") => SourceHeader::XForwardedFor,
+        Some("x-real-ip") => SourceHeader::XRealIp,
+        Some("forwarded") => SourceHeader::Forwarded,
+        Some(other) => {
+            mistakes.push(format!("client_ip_header: must be x-forwarded-for, x-real-ip or forwarded, not {other:?}"));
+            SourceHeader::None
+        }
+    }
 }
 
 /// A length of time from a minute to 366 days.
@@ -298,6 +360,21 @@ mod tests {
         assert_eq!(read.overridden_by(over).http_listen.as_deref(), Some("127.0.0.1:2"));
         std::fs::write(&file, "http_lsten = \"127.0.0.1:1\"\n").unwrap();
         assert!(Written::load(Some(&file)).unwrap_err().to_string().contains("http_lsten"));
+        std::fs::write(&file, "http_listen = \"127.0.0.1:1\"\ndatabase_url = \"postgres://weir:hunter2@db/weir\n").unwrap();
+        let error = Written::load(Some(&file)).unwrap_err().to_string();
+        assert!(error.contains("line 2, column") && !error.contains("hunter2"), "{error}");
+        assert!(Written::load(Some(&folder.path().join("none.toml"))).unwrap_err().to_string().contains("none.toml"));
+    }
+
+    #[test]
+    fn proxies_are_trusted_only_where_they_are_named() {
+        assert!(written().check().unwrap().trusted_proxies.is_empty());
+        let named =
+            Written { trusted_proxies: Some("127.0.0.1, 10.0.0.0/8".into()), client_ip_header: Some("x-real-ip".into()), ..written() };
+        let settings = named.check().unwrap();
+        assert_eq!((settings.trusted_proxies.len(), settings.client_ip_header), (2, SourceHeader::XRealIp));
+        let wrong = Written { trusted_proxies: Some("proxy.example".into()), client_ip_header: Some("via".into()), ..written() };
+        assert_eq!(wrong.check().unwrap_err().0.len(), 2);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use prometheus_client::registry::Registry;
 use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use weir_core::client_ip::ClientIp;
 use weir_core::clock::Clock;
 
 use crate::auth::attempts::Attempts;
@@ -25,6 +26,8 @@ pub struct Parts {
     pub settings: Settings,
     /// The dashboard's address as people reach it, without a slash at the end.
     pub public_url: String,
+    /// Who is at the other end of a connection, behind the proxies that are trusted.
+    pub client_ip: ClientIp,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Cancelled when the control plane stops; everything long-lived watches it.

@@ -3,25 +3,13 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
-use tokio_util::sync::CancellationToken;
 use tonic::transport::{Identity, ServerTlsConfig};
 
 use crate::settings::TlsFiles;
-
-/// How long a client may take to agree on keys.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most handshakes at a time; further clients wait.
-const MAX_HANDSHAKES: usize = 256;
 
 /// What is wrong with certificate or key.
 #[derive(Debug, thiserror::Error)]
@@ -69,67 +57,3 @@ pub fn for_grpc(files: &TlsFiles) -> Result<ServerTlsConfig, TlsError> {
 /// The address at the other end of a connection, with or without TLS.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
-
-impl Connected<IncomingStream<'_, TcpListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        Self(*stream.remote_addr())
-    }
-}
-
-impl Connected<IncomingStream<'_, TlsListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
-        Self(*stream.remote_addr())
-    }
-}
-
-type Ready = (TlsStream<TcpStream>, SocketAddr);
-
-/// Accepts connections whose handshake is done. Handshakes run beside each other, so that a slow client keeps nobody waiting.
-pub struct TlsListener {
-    ready: mpsc::Receiver<Ready>,
-    address: SocketAddr,
-}
-
-impl TlsListener {
-    /// Accepts on `listener` until `stop`.
-    #[must_use]
-    pub fn new(listener: TcpListener, address: SocketAddr, acceptor: TlsAcceptor, stop: CancellationToken) -> Self {
-        let (sender, ready) = mpsc::channel(1);
-        tokio::spawn(stop.run_until_cancelled_owned(accept(listener, acceptor, sender)));
-        Self { ready, address }
-    }
-}
-
-async fn accept(mut listener: TcpListener, acceptor: TlsAcceptor, ready: mpsc::Sender<Ready>) {
-    let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
-    while let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await {
-        // axum's listener waits after errors such as too many open files.
-        let (stream, peer) = Listener::accept(&mut listener).await;
-        let (acceptor, ready) = (acceptor.clone(), ready.clone());
-        tokio::spawn(async move {
-            match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => drop(ready.send((stream, peer)).await),
-                Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
-                Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
-            }
-            drop(permit);
-        });
-    }
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> Ready {
-        match self.ready.recv().await {
-            Some(ready) => ready,
-            // The control plane stops: no more connections.
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        Ok(self.address)
-    }
-}

@@ -76,7 +76,8 @@ fn rules(source: &mut Source) -> Option<RulesFrom> {
     let token = source.secret("token", "token_file");
     let ca_file = source.optional("ca_file", path);
     let allow_plaintext = source.one("allow_plaintext", false, parse::truth);
-    let silence = source.one("silence", Duration::from_secs(30), parse::span(Span::from_secs(1), Span::from_secs(600)));
+    // The control plane pings every 5 s: less than three of them would take a hiccup for its end.
+    let silence = source.one("silence", Duration::from_secs(30), parse::span(Span::from_secs(15), Span::from_secs(600)));
     match (url, token, file) {
         (Some(url), Some(token), bundled_rules) => {
             Some(RulesFrom::ControlPlane(ControlPlaneSettings { url, token, ca_file, allow_plaintext, bundled_rules, silence }))

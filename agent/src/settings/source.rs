@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use secrecy::SecretString;
-use weir_core::mistake::Mistakes;
+use weir_core::mistake::{Mistakes, place};
 
 use super::flags::Flags;
 
@@ -59,7 +59,7 @@ impl Source {
                     }
                 }
             }
-            Err(error) => self.mistake(&path.display().to_string(), format!("is not TOML: {error}")),
+            Err(error) => self.mistake(&path.display().to_string(), format!("is not TOML: {}", without_text(&error, &text))),
         }
     }
 
@@ -144,6 +144,13 @@ impl Source {
         }
         self.mistakes.into_result(value)
     }
+}
+
+/// What is wrong with the form of the file, with the place and without the text there, which may be a secret.
+fn without_text(error: &config::ConfigError, text: &str) -> String {
+    let config::ConfigError::FileParse { cause, .. } = error else { return error.to_string() };
+    let Some(cause) = cause.downcast_ref::<toml::de::Error>() else { return String::new() };
+    format!("{}{}", cause.span().map(|span| place(text, span.start)).unwrap_or_default(), cause.message())
 }
 
 fn texts(value: config::Value) -> Option<Vec<String>> {

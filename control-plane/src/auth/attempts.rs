@@ -1,10 +1,11 @@
 //! Limits failed log-ins: a few per address, more for all together.
 //!
-//! Only failures count, so that a program with a good token never meets this. In memory, per process: the secrets cannot be guessed
-//! anyway; this keeps a flood of guesses from costing database queries and log lines.
+//! Only failures count and only failures are refused: a good credential is good whatever others at its address, or all over the world, do.
+//! In memory, per process. Nobody can guess 256 random bits anyway; this keeps a flood of guesses from costing log lines, and says that
+//! somebody tries. It does not spare the database: whether a credential is good is asked there first.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -49,9 +50,10 @@ struct Counts {
 pub struct Attempts(Mutex<Counts>);
 
 impl Attempts {
-    /// How long `address` must wait before it may try again; `None`: it may try now.
+    /// How long `address` must wait before a wrong credential is looked at again; `None`: it may try now.
     #[must_use]
     pub fn wait(&self, address: IpAddr, now: Instant) -> Option<Duration> {
+        let address = network(address);
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = counts.by_address.get(&address).and_then(|c| c.wait(PER_ADDRESS, now));
         own.max(counts.all.and_then(|c| c.wait(GLOBAL, now)))
@@ -59,6 +61,7 @@ impl Attempts {
 
     /// Notes a failure of `address`.
     pub fn failed(&self, address: IpAddr, now: Instant) {
+        let address = network(address);
         let fresh = Count { since: now, failures: 0 };
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.all.get_or_insert(fresh).add(now);
@@ -68,6 +71,14 @@ impl Attempts {
         if counts.by_address.len() < MAX_ADDRESSES || counts.by_address.contains_key(&address) {
             counts.by_address.entry(address).or_insert(fresh).add(now);
         }
+    }
+}
+
+/// What one client can be expected to have one of: an IPv4 address, or a /64 of IPv6.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 
@@ -88,6 +99,17 @@ mod tests {
         assert_eq!(attempts.wait(A, now + Duration::from_secs(1)), Some(Duration::from_secs(59)));
         assert_eq!(attempts.wait(B, now), None);
         assert_eq!(attempts.wait(A, now + WINDOW), None);
+    }
+
+    #[test]
+    fn a_client_has_a_whole_network_of_ipv6() {
+        let (attempts, now) = (Attempts::default(), Instant::now());
+        for i in 0..PER_ADDRESS {
+            attempts.failed(format!("2001:db8::{i:x}").parse().unwrap(), now);
+        }
+        assert!(attempts.wait("2001:db8::ffff:1".parse().unwrap(), now).is_some());
+        assert_eq!(attempts.wait("2001:db8:0:1::1".parse().unwrap(), now), None);
+        assert_eq!(attempts.wait("::ffff:192.0.2.1".parse().unwrap(), now), None);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     if is_public(request.method(), request.uri().path()) {
         return Ok(next.run(request).await);
     }
-    let address = peer(&request);
+    let address = client_address(&app, peer(&request), request.headers());
     let principal = identify(&app, request.method(), request.headers(), address).await?;
     request.extensions_mut().insert(principal);
     Ok(next.run(request).await)
@@ -48,6 +48,12 @@ pub async fn identify(app: &App, method: &Method, headers: &HeaderMap, address: 
 pub fn peer(request: &Request) -> IpAddr {
     let info = request.extensions().get::<ConnectInfo<Peer>>();
     info.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(Peer(address))| address.ip().to_canonical())
+}
+
+/// Who is at the other end, where trusted proxies may stand between.
+#[must_use]
+pub fn client_address(app: &App, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    app.client_ip.resolve(peer, headers).ip
 }
 
 /// The token of an `Authorization: Bearer` header.
@@ -87,7 +93,7 @@ async fn by_token(app: &App, authorization: &str, address: IpAddr) -> Result<Pri
 }
 
 async fn by_session(app: &App, method: &Method, headers: &HeaderMap) -> Result<Principal, Problem> {
-    let cookie = session::cookie(headers).ok_or_else(Problem::unauthorized)?;
+    let cookie = session::cookie(headers, &app.public_url).ok_or_else(Problem::unauthorized)?;
     if !method.is_safe() {
         csrf::check(headers, &app.public_url)?;
     }
@@ -96,19 +102,11 @@ async fn by_session(app: &App, method: &Method, headers: &HeaderMap) -> Result<P
     found.ok_or_else(Problem::unauthorized)
 }
 
-/// That `address` has not failed too often of late.
-///
-/// # Errors
-/// 429.
-pub fn too_many(app: &App, attempts: &Attempts, address: IpAddr) -> Result<(), Problem> {
-    attempts.wait(address, app.clock.now()).map_or(Ok(()), |wait| Err(Problem::too_many_attempts(wait)))
-}
-
 /// Notes and logs a failed log-in; 401, or 429 after too many.
 #[must_use]
 pub fn refuse(app: &App, attempts: &Attempts, address: IpAddr, why: &str) -> Problem {
-    if let Err(problem) = too_many(app, attempts, address) {
-        return problem;
+    if let Some(wait) = attempts.wait(address, app.clock.now()) {
+        return Problem::too_many_attempts(wait);
     }
     attempts.failed(address, app.clock.now());
     tracing::warn!(%address, why, "log-in refused");

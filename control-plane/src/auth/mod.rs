@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 pub use role::Role;
 
+use crate::db::time::Time;
 use crate::http::problem::Problem;
 use crate::state::App;
 
@@ -32,6 +33,8 @@ pub struct Principal {
     pub domains: Option<Vec<String>>,
     /// The token behind it, if there is one.
     pub token: Option<Uuid>,
+    /// When the session ends that has no token behind it; nothing that it makes lasts longer.
+    pub until: Option<Time>,
 }
 
 impl Principal {

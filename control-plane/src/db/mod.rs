@@ -17,7 +17,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret as _;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{Connection as _, PgConnection, PgPool};
 
 use crate::settings::Settings;
 
@@ -47,14 +47,17 @@ pub fn pool(settings: &Settings) -> Result<PgPool, sqlx::Error> {
 /// # Errors
 /// The database is away, or a migration failed (it then left nothing behind).
 pub async fn migrate(pool: &PgPool) -> Result<(), MigrateError> {
-    let mut connection = pool.acquire().await?;
+    // A connection of its own, since a migration, and the wait for another replica's, may take longer than any request.
+    let mut connection = pool.acquire().await?.detach();
+    sqlx::query("SET statement_timeout = 0").execute(&mut connection).await?;
     let mut migrator = Migrator { migrations: MIGRATIONS.migrations.clone(), ..Migrator::DEFAULT };
     migrator.set_ignore_missing(true);
     let before = newest(&mut connection).await?;
-    migrator.run(&mut *connection).await?;
+    migrator.run(&mut connection).await?;
     for migration in migrator.iter().filter(|m| m.version > before) {
         tracing::info!(version = migration.version, description = %migration.description, "database schema brought forward");
     }
+    connection.close().await?;
     Ok(())
 }
 

@@ -67,7 +67,7 @@ impl Token {
     #[must_use]
     pub fn into_principal(self) -> Option<Principal> {
         let role = self.role.filter(|_| self.kind == Kind::Api)?;
-        Some(Principal { name: self.name, role, domains: self.domains, token: Some(self.id) })
+        Some(Principal { name: self.name, role, domains: self.domains, token: Some(self.id), until: None })
     }
 }
 

@@ -1,19 +1,25 @@
 //! Reads requests strictly: unknown query parameters, odd bodies and missing conditions are refused, always as a problem.
 
+use std::time::Duration;
+
 use axum::body::to_bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use http::header::{CONTENT_TYPE, IF_MATCH};
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE, IF_MATCH};
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::problem::Problem;
 use super::strict;
 
 /// The largest body of one resource.
 pub const MAX_BODY: usize = 1 << 20;
+/// How long a client may take to send a body.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest rules document.
 pub const MAX_RULES_BODY: usize = 8 << 20;
 
@@ -57,7 +63,7 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for Body<LIMIT> {
             let detail = "send JSON, with the header Content-Type: application/json";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "Not JSON", detail));
         }
-        let bytes = to_bytes(request.into_body(), LIMIT).await.map_err(|error| too_large::<LIMIT>(&error))?;
+        let bytes = whole(request.into_body(), LIMIT, BODY_TIMEOUT).await?;
         let mut value =
             strict::read(&bytes).map_err(|error| Problem::malformed(format!("the body is not JSON that can be read: {error}")))?;
         if let Some(object) = value.as_object_mut() {
@@ -73,10 +79,23 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-fn too_large<const LIMIT: usize>(error: &axum::Error) -> Problem {
+/// A body of at most `limit` bytes that comes in time.
+async fn whole(body: axum::body::Body, limit: usize, patience: Duration) -> Result<Bytes, Problem> {
+    let bytes = timeout(patience, to_bytes(body, limit)).await.map_err(|_| too_slow())?;
+    bytes.map_err(|error| too_large(limit, &error))
+}
+
+/// The connection is closed with it: the rest of the body would still come.
+fn too_slow() -> Problem {
+    let detail = format!("the body did not come within {} s", BODY_TIMEOUT.as_secs());
+    let problem = Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "The body came too slowly", detail);
+    problem.with_header(CONNECTION, HeaderValue::from_static("close"))
+}
+
+fn too_large(limit: usize, error: &axum::Error) -> Problem {
     let limited = std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
     if limited {
-        let detail = format!("the body has more than {LIMIT} bytes");
+        let detail = format!("the body has more than {limit} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The body is too large", detail)
     } else {
         Problem::malformed("the body broke off")
@@ -134,6 +153,13 @@ fn innermost(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
+        let never = axum::body::Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
+        let problem = whole(never, MAX_BODY, Duration::from_millis(20)).await.unwrap_err();
+        assert_eq!(problem.status(), StatusCode::REQUEST_TIMEOUT);
+    }
 
     #[test]
     fn conditions_hold_for_the_etag_seen_and_for_a_star() {

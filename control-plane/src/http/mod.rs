@@ -23,6 +23,7 @@ pub mod revisions;
 pub mod router;
 pub mod rules;
 pub mod schema;
+pub mod serve;
 pub mod session;
 pub mod shards;
 pub mod strict;

@@ -163,6 +163,14 @@ impl Problem {
             .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
+    /// 503: the database is there, but took too long.
+    #[must_use]
+    pub fn slow() -> Self {
+        let detail = "the database took too long to answer; nothing was changed. Ask for less at a time, or try again";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "slow", "The database took too long", detail)
+            .with_header(RETRY_AFTER, HeaderValue::from_static("5"))
+    }
+
     /// 500: a fault of ours. The cause is logged, never answered.
     #[must_use]
     pub fn internal(cause: &dyn std::fmt::Display) -> Self {

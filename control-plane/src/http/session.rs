@@ -15,8 +15,7 @@ use sqlx::PgPool;
 use super::extract::{Body, Query};
 use super::params::Nothing;
 use super::problem::Problem;
-use crate::auth::guard::{self, too_many};
-use crate::auth::{Admin, Principal, Role, csrf, session as cookie, token as text};
+use crate::auth::{Admin, Principal, Role, csrf, guard, session as cookie, token as text};
 use crate::db::publish::{Action, Change};
 use crate::db::time::Time;
 use crate::db::{audit, session, token};
@@ -78,8 +77,7 @@ pub async fn sign_in(
     Body(body): Body,
 ) -> Result<Response, Problem> {
     csrf::check_if_told(&headers, &app.public_url)?;
-    let address = peer.ip().to_canonical();
-    too_many(&app, &app.sign_ins, address)?;
+    let address = guard::client_address(&app, peer.ip(), &headers);
     let given = credentials(&body)?;
     let who = prove(&app, &given, address).await?;
     let secret = text::random_text();
@@ -101,7 +99,7 @@ pub async fn get(
     ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
     headers: HeaderMap,
 ) -> Result<Json<Session>, Problem> {
-    let who = guard::identify(&app, &http::Method::GET, &headers, peer.ip().to_canonical()).await?;
+    let who = guard::identify(&app, &http::Method::GET, &headers, guard::client_address(&app, peer.ip(), &headers)).await?;
     Ok(Json(who.into()))
 }
 
@@ -111,7 +109,7 @@ pub async fn get(
 #[utoipa::path(delete, path = "/v1/session", tag = "session", operation_id = "signOut", security(()),
     responses((status = 204, description = "Signed out")))]
 pub async fn sign_out(State(app): State<App>, Query(Nothing {}): Query<Nothing>, headers: HeaderMap) -> Result<Response, Problem> {
-    if let Some(secret) = cookie::cookie(&headers) {
+    if let Some(secret) = cookie::cookie(&headers, &app.public_url) {
         csrf::check(&headers, &app.public_url)?;
         session::delete(&mut *app.pool.acquire().await?, &text::hash(&secret)).await?;
     }

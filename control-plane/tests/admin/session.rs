@@ -4,6 +4,8 @@ use serde_json::json;
 use sqlx::{Connection as _, PgConnection};
 use weir_control_plane::auth::Role;
 use weir_control_plane::auth::attempts::PER_ADDRESS;
+use weir_control_plane::{ControlPlane, Settings};
+use weir_testbed::Postgres;
 
 use super::bed::{Bed, rule};
 use super::client::{Answer, Client};
@@ -77,8 +79,9 @@ async fn failed_sign_ins_are_limited_and_good_tokens_are_not() {
     let limited = bed.anybody().post("/v1/session", &json!({ "code": "guess" })).await;
     assert!(limited.header("retry-after").parse::<u32>().unwrap() > 0);
     limited.problem(429, "too-many-attempts");
-    // Sign-in is closed for a while even to the right code; programs with a good token never notice.
+    // The right code is right whatever else was tried from here; so is a good token.
     let right = bed.plane.sign_in_link().await.unwrap().split_once('=').unwrap().1.to_owned();
+    bed.anybody().post("/v1/session", &json!({ "code": right })).await.expect(200);
     bed.anybody().post("/v1/session", &json!({ "code": right })).await.problem(429, "too-many-attempts");
     for _ in 0..PER_ADDRESS {
         bed.anybody().with_token("weir_wrong").get("/v1/rules").await.problem(401, "unauthorized");
@@ -86,4 +89,37 @@ async fn failed_sign_ins_are_limited_and_good_tokens_are_not() {
     }
     bed.anybody().with_token("weir_wrong").get("/v1/rules").await.problem(429, "too-many-attempts");
     bed.anybody().with_token(&good).get("/v1/rules").await.expect(200);
+}
+
+#[tokio::test]
+async fn behind_a_trusted_proxy_clients_are_told_apart() {
+    let postgres = Postgres::temporary().await.unwrap();
+    let database = postgres.create_database("weir").await.unwrap();
+    for (trusted, others) in [(vec![], 429), (vec!["127.0.0.1/32".parse().unwrap()], 401)] {
+        let plane = ControlPlane::start(Settings { trusted_proxies: trusted, ..Settings::new(&database) }).await.unwrap();
+        let client = Client::new(plane.http_addr());
+        let guess =
+            async |from: &str| client.with("x-forwarded-for", from).post("/v1/session", &json!({ "code": "guess" })).await.status.as_u16();
+        for _ in 0..PER_ADDRESS {
+            assert_eq!(guess("192.0.2.1").await, 401);
+        }
+        assert_eq!(guess("192.0.2.1").await, 429);
+        assert_eq!(guess("192.0.2.2").await, others);
+        plane.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_from_a_link_cannot_prolong_itself_by_links() {
+    let bed = Bed::start().await;
+    let sign_in =
+        async |url: String| bed.anybody().post("/v1/session", &json!({ "code": url.split_once('=').unwrap().1 })).await.expect(200);
+    let first = sign_in(bed.plane.sign_in_link().await.unwrap()).await;
+    let mut database = PgConnection::connect(&bed.database).await.unwrap();
+    sqlx::query("UPDATE sessions SET expires_at = now() + interval '1 hour'").execute(&mut database).await.unwrap();
+    let browser = with_cookie(&bed.anybody(), &first).with("sec-fetch-site", "same-origin");
+    let link = browser.post("/v1/sign-in-links", &json!({})).await.expect(201).json()["url"].as_str().unwrap().to_owned();
+    sign_in(link).await;
+    let ends: i64 = sqlx::query_scalar("SELECT count(DISTINCT expires_at) FROM sessions").fetch_one(&mut database).await.unwrap();
+    assert_eq!(ends, 1, "both end together");
 }

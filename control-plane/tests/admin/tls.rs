@@ -35,9 +35,13 @@ async fn the_dashboard_and_the_agents_listener_speak_tls() {
         .build();
     let client: Client<_, Full<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
     let port = plane.http_addr().port();
-    // A client that says nothing keeps nobody waiting.
-    let _silent = tokio::net::TcpStream::connect(plane.http_addr()).await.unwrap();
-    let answer = client.get(format!("https://localhost:{port}/livez").parse().unwrap()).await.unwrap();
+    // Clients that say nothing keep nobody waiting.
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(tokio::net::TcpStream::connect(plane.http_addr()).await.unwrap());
+    }
+    let answer = client.get(format!("https://localhost:{port}/livez").parse().unwrap());
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(5), answer).await.expect("no waiting for the silent").unwrap();
     assert_eq!(answer.status(), 200);
     assert!(answer.headers().contains_key("strict-transport-security"));
 

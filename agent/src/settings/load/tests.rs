@@ -123,6 +123,24 @@ fn secrets_come_from_files_and_are_never_printed() {
     assert_eq!(mistakes(&["--rules", "r"], &[("WEIR_AGENT_LISTEN_TOKEN_FILE", "/no/such/file")]), ["WEIR_AGENT_LISTEN_TOKEN_FILE"]);
 }
 
+#[test]
+fn what_is_wrong_with_the_form_of_a_file_is_said_without_its_text() {
+    let file = file("name = 'gw-1'\ntoken = 'weir_hunter2\n");
+    let error = load(&flags(&["--config", file.path().to_str().unwrap()]), []).unwrap_err().to_string();
+    assert!(error.contains("line 2, column") && !error.contains("hunter2"), "{error}");
+}
+
+#[test]
+fn silence_outlasts_a_few_pings() {
+    let silence =
+        |text| mistakes(&["--control-plane", "http://127.0.0.1:7071"], &[("WEIR_AGENT_TOKEN", "x"), ("WEIR_AGENT_SILENCE", text)]);
+    assert_eq!(silence("14s"), ["WEIR_AGENT_SILENCE"]);
+    assert!(
+        load(&flags(&["--control-plane", "http://127.0.0.1:7071"]), variables(&[("WEIR_AGENT_TOKEN", "x"), ("WEIR_AGENT_SILENCE", "15s")]))
+            .is_ok()
+    );
+}
+
 /// What the documentation of the settings names can be set, and nothing else can.
 #[test]
 fn every_documented_variable_is_a_setting() {
