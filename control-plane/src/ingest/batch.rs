@@ -102,6 +102,14 @@ impl Batch {
     }
 
     /// The times of its rows, in seconds since the epoch.
+    pub(super) fn keep_domains(&mut self, keep: impl Fn(&str) -> bool) {
+        let before = self.rows();
+        self.traffic.retain(|row| keep(&row.domain));
+        self.denials.retain(|row| keep(&row.domain));
+        self.subjects.retain(|row| keep(&row.domain));
+        self.refused += i64::try_from(before - self.rows()).unwrap_or(i64::MAX);
+    }
+
     pub(crate) fn seconds(&self) -> impl Iterator<Item = i64> {
         let traffic = self.traffic.iter().map(|row| row.second);
         let denials = self.denials.iter().map(|row| row.time_ms.div_euclid(1_000));

@@ -7,6 +7,7 @@
 pub mod batch;
 pub mod level;
 mod merge;
+pub mod names;
 pub mod partitions;
 pub mod row;
 mod service;

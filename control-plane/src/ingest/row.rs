@@ -1,8 +1,10 @@
 //! The rows of a batch, checked: from the wire to what a table takes.
 
+use weir_core::decision::Cause;
 use weir_core::name::Name;
 use weir_proto::v1;
 
+use super::names::UNKNOWN;
 use super::text;
 
 /// The most requests one row may claim for a second; more is a broken or hostile agent.
@@ -96,6 +98,15 @@ fn outcome(number: i32) -> Option<i16> {
     }
 }
 
+/// A cause that this build knows; any other is one bucket.
+fn cause(text: &str) -> Option<&'static str> {
+    if text.is_empty() {
+        return Some("");
+    }
+    let known = Cause::ALL.into_iter().map(Cause::as_str).find(|known| *known == text);
+    text::token(text, 64).map(|_| known.unwrap_or(UNKNOWN))
+}
+
 fn at_most(value: u64, max: u64) -> Option<i64> {
     (value <= max).then(|| i64::try_from(value).ok()).flatten()
 }
@@ -116,7 +127,7 @@ impl Traffic {
             tier: text::name_or_empty(wire.tier)?,
             outcome: outcome(wire.outcome)?,
             shard: text::name_or_empty(wire.shard)?,
-            cause: text::token(&wire.cause, 64)?.to_owned(),
+            cause: cause(&wire.cause)?.to_owned(),
             requests: at_most(wire.requests, MAX_REQUESTS)?,
             units: at_most(wire.units, MAX_UNITS)?,
         })

@@ -15,11 +15,14 @@ use super::merge::Merged;
 use super::partitions;
 use super::store;
 use super::window::Progress;
+use crate::db::error::is_refusal;
 
 /// The most batches of one transaction.
 const MAX_BATCHES: usize = 256;
 /// About the most rows of one transaction.
 const MAX_ROWS: usize = 40_000;
+/// The most processes of one agent whose progress is kept. More in the days that a batch may come late is an agent that makes them up.
+const KEPT_BOOTS: i64 = 256;
 /// How long one transaction may take; then its batches are not acknowledged and come again.
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -119,12 +122,6 @@ async fn write(pool: &PgPool, batches: &[Batch]) -> Vec<Outcome> {
     }
 }
 
-/// Whether the database looked at the rows and refused them: data exceptions (class 22) and violated constraints (class 23).
-fn is_refusal(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.is_some_and(|code| code.starts_with("22") || code.starts_with("23"))
-}
-
 /// One transaction; once more if a partition is missing (the job that makes them ahead has not run for days).
 async fn write_together(pool: &PgPool, batches: &[Batch]) -> sqlx::Result<Vec<Stored>> {
     let attempt = || async {
@@ -171,7 +168,10 @@ fn take(progress: &mut BTreeMap<Process, Progress>, id: &BatchId) -> bool {
 async fn lock_progress(connection: &mut PgConnection, batches: &[Batch]) -> sqlx::Result<BTreeMap<Process, Progress>> {
     let mut known: BTreeMap<Process, Progress> = batches.iter().map(|b| (process(&b.id), Progress::default())).collect();
     let (agents, boots): (Vec<String>, Vec<String>) = known.keys().cloned().unzip();
-    sqlx::query(include_str!("sql/start_progress.sql")).bind(&agents).bind(&boots).execute(&mut *connection).await?;
+    let started = sqlx::query(include_str!("sql/start_progress.sql")).bind(&agents).bind(&boots).execute(&mut *connection).await?;
+    if started.rows_affected() > 0 {
+        sqlx::query(include_str!("sql/trim_boots.sql")).bind(&agents).bind(KEPT_BOOTS).execute(&mut *connection).await?;
+    }
     let rows: Vec<(String, String, i64, i64)> =
         sqlx::query_as(include_str!("sql/lock_progress.sql")).bind(&agents).bind(&boots).fetch_all(connection).await?;
     for (agent, boot, highest, seen) in rows {

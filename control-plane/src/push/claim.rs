@@ -1,5 +1,7 @@
 //! An agent's name belongs to the first token that used it, until that token is deleted: one agent cannot pose as another.
 
+use std::time::Duration;
+
 use sqlx::PgPool;
 use sqlx::error::DatabaseError;
 use weir_core::item::SetHash;
@@ -7,11 +9,10 @@ use weir_core::item::SetHash;
 use super::published::SetName;
 use super::report::{Refusal, SetReport};
 use super::roster::Stream;
-use crate::db::time::Time;
 use uuid::Uuid;
 
 /// The most agents that are remembered. Those that are gone are forgotten after a day; more than this is a token gone wild.
-const MAX_AGENTS: i64 = 100_000;
+pub const MAX_AGENTS: i64 = 100_000;
 
 /// What came of a claim.
 #[derive(Debug)]
@@ -73,10 +74,14 @@ pub async fn claim(pool: &PgPool, stream: &Stream, replica: Uuid) -> sqlx::Resul
     Ok(Claim::Granted(refused.collect()))
 }
 
-/// Forgets agents that were last seen before `before`.
+/// Forgets agents that have been away for longer than `kept`.
 ///
 /// # Errors
 /// The database is away.
-pub async fn forget(pool: &PgPool, before: Time) -> sqlx::Result<u64> {
-    Ok(sqlx::query("DELETE FROM agents WHERE last_seen < $1").bind(before).execute(pool).await?.rows_affected())
+pub async fn forget(pool: &PgPool, kept: Duration) -> sqlx::Result<u64> {
+    Ok(sqlx::query("DELETE FROM agents WHERE last_seen < now() - make_interval(secs => $1)")
+        .bind(kept.as_secs_f64())
+        .execute(pool)
+        .await?
+        .rows_affected())
 }

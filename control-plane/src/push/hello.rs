@@ -68,11 +68,17 @@ impl Introduction {
         let sets = wanted(hello.domains, token)?;
         let have = hello.have.iter().filter_map(|have| {
             let set = sets.get(set_of(have)?)?;
-            Some((set.clone(), (have.revision, have.set_hash()?)))
+            Some((set.clone(), (stored_revision(have.revision)?, have.set_hash()?)))
         });
         let have = have.collect();
         Ok(Self { agent, boot, build, sets, have, secrets_fingerprint: fingerprint })
     }
+}
+
+/// A revision that the database can hold; the numbers beyond are nobody's.
+#[must_use]
+pub fn stored_revision(revision: u64) -> Option<u64> {
+    i64::try_from(revision).ok().map(i64::unsigned_abs)
 }
 
 fn wanted(domains: Vec<String>, token: &AgentToken) -> Result<BTreeSet<SetName>, HelloError> {
@@ -119,6 +125,8 @@ mod tests {
         let read = Introduction::read(v1::Hello { have, ..hello() }, &token(None)).unwrap();
         assert_eq!(read.sets.iter().map(|s| &**s).collect::<Vec<_>>(), ["", "default"]);
         assert_eq!(read.have, [("default".into(), (5, hash)), ("".into(), (2, hash))]);
+        let beyond = vec![v1::Have::rules("default", u64::MAX, hash)];
+        assert!(Introduction::read(v1::Hello { have: beyond, ..hello() }, &token(None)).unwrap().have.is_empty(), "no such revision");
     }
 
     #[test]

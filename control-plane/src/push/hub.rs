@@ -10,6 +10,7 @@ use sqlx::postgres::PgListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
+use weir_core::name::Name;
 use weir_proto::v1;
 
 use super::claim::{self, Claim};
@@ -19,7 +20,6 @@ use super::tokens::{Tokens, note_use};
 use super::{DEAD_AFTER, MAX_STREAMS};
 use crate::db;
 use crate::db::set::Head;
-use crate::db::time::Time;
 use crate::state::App;
 
 /// Changes that come within this time are one.
@@ -170,14 +170,15 @@ impl Hub {
         Ok(())
     }
 
-    /// Loads what is newer than what is known.
+    /// Loads what is another revision than the known one.
     async fn look_at_sets(&self) -> sqlx::Result<()> {
         let mut connection = self.app.pool.acquire().await?;
         let heads = db::set::heads(&mut connection).await?;
         let mut next = Latest::clone(&self.latest.borrow());
         let mut changed = false;
         for head in heads.into_iter().filter(|head| head.revision > 0 || head.domain == RING) {
-            if next.sets.get(head.domain.as_str()).is_none_or(|known| known.revision < head.revision) {
+            // Not only what is newer: a database that was restored from a backup counts again from where that was made.
+            if next.sets.get(head.domain.as_str()).is_none_or(|known| (known.revision, known.hash) != (head.revision, head.hash)) {
                 let published = load(&mut connection, &head).await?;
                 tracing::debug!(set = head.domain, revision = head.revision, "revision loaded");
                 next.sets.insert(published.set.clone(), Arc::new(published));
@@ -224,16 +225,20 @@ impl Hub {
     /// Agents that were away for longer than the settings say are forgotten.
     async fn forget_the_dead(&self) -> sqlx::Result<()> {
         let kept = self.app.settings.agents_kept.max(2 * DEAD_AFTER);
-        let before = self.app.clock.wall().saturating_sub(kept);
-        let Some(before) = i64::try_from(before.as_millis()).ok().and_then(Time::from_millis) else { return Ok(()) };
-        let gone = claim::forget(&self.app.pool, before).await?;
+        let gone = claim::forget(&self.app.pool, kept).await?;
         if gone > 0 {
             tracing::info!(gone, "agents forgotten that were away for long");
         }
         Ok(())
     }
 
-    /// Whether there is room for this stream; an older one of the same agent ends.
+    /// Whether there is room for a stream of this agent.
+    #[must_use]
+    pub fn has_room(&self, agent: &Name) -> bool {
+        self.roster.has_room(agent, MAX_STREAMS)
+    }
+
+    /// Takes this stream in if there is room for it; an older one of the same agent ends.
     pub fn join(&self, stream: &Arc<Stream>) -> bool {
         self.roster.join(stream.clone(), MAX_STREAMS)
     }

@@ -11,14 +11,13 @@ use sha2::{Digest as _, Sha256};
 use weir_core::item::{Item, SetHash};
 use weir_proto::v1;
 
+pub use crate::db::set::RING;
+
 /// A chunk of a snapshot, in bytes: large enough to be few, small enough not to hold up a ping for long.
 const CHUNK: usize = 64 * 1024;
 
 /// Names a set: the domain whose rules it holds, or the empty text for the ring.
 pub type SetName = Arc<str>;
-
-/// The set that is the ring of shards.
-pub const RING: &str = "";
 
 /// A revision of a set, ready to be sent.
 #[derive(Debug)]

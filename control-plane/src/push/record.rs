@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sqlx::PgPool;
@@ -13,6 +13,7 @@ use super::claim::Claim;
 use super::hub::Hub;
 use super::report::{Report, SetReport};
 use super::roster::{Ending, Stream};
+use crate::db::error::is_refusal;
 
 /// Acks that come within this time are written together.
 const GATHER: Duration = Duration::from_millis(30);
@@ -21,7 +22,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How long a last write may take when the control plane stops.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Writes until the control plane stops, and then once more when the last stream has ended.
+/// Writes until the control plane stops, and then once more when the last stream has ended. A write that is under way then is not given up
+/// at once: it has taken out of the roster what it writes.
 pub async fn run(hub: Arc<Hub>) {
     let stop = hub.app().stop.clone();
     let mut failing = false;
@@ -35,7 +37,14 @@ pub async fn run(hub: Arc<Hub>) {
             () = sleep(EVERY) => {}
             () = stop.cancelled() => {}
         }
-        let result = stop.run_until_cancelled(flush(&hub)).await;
+        let too_late = async {
+            stop.cancelled().await;
+            sleep(LAST).await;
+        };
+        let result = tokio::select! {
+            result = flush(&hub) => Some(result),
+            () = too_late => None,
+        };
         match &result {
             Some(Err(error)) if !failing => tracing::warn!(%error, "agents' state is not written; kept until the database is back"),
             Some(Ok(())) if failing => tracing::info!("agents' state is written again"),
@@ -64,11 +73,15 @@ pub async fn flush(hub: &Hub) -> sqlx::Result<()> {
         }
     }
     let dirty: Vec<_> = open.into_iter().filter(|stream| std::mem::take(&mut stream.state().dirty)).collect();
-    let result = write(&hub.app().pool, &dirty, &departed).await;
+    let (pool, now) = (&hub.app().pool, hub.app().clock.now());
+    let result = match write(pool, &dirty, &departed, now).await {
+        Err(error) if is_refusal(&error) => write_apart(pool, &dirty, &departed, now).await,
+        result => result,
+    };
     match result {
         Ok(known) => {
             let unknown = dirty.into_iter().filter(|stream| !known.contains(&stream.id));
-            settle(&hub.app().pool, unknown.collect()).await
+            settle(pool, unknown.collect()).await
         }
         Err(error) => {
             dirty.iter().for_each(|stream| stream.state().dirty = true);
@@ -86,18 +99,39 @@ async fn claim_again(hub: &Hub, stream: &Stream) -> sqlx::Result<()> {
     Ok(())
 }
 
+/// Writes the streams one by one, since the database refused what one of them says: that one is left out, and holds up nobody.
+async fn write_apart(pool: &PgPool, open: &[Arc<Stream>], departed: &[Arc<Stream>], now: Instant) -> sqlx::Result<HashSet<Uuid>> {
+    let mut known = HashSet::new();
+    let one_by_one = open.chunks(1).map(|stream| (stream, &[][..])).chain(departed.chunks(1).map(|stream| (&[][..], stream)));
+    for (open, departed) in one_by_one {
+        match write(pool, open, departed, now).await {
+            Ok(written) => known.extend(written),
+            Err(error) if is_refusal(&error) => {
+                for stream in open.iter().chain(departed) {
+                    tracing::error!(%error, agent = %stream.agent, "the database refuses what this agent says");
+                    known.insert(stream.id);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(known)
+}
+
 /// Writes the streams; those that the database knows as their agent's.
-async fn write(pool: &PgPool, open: &[Arc<Stream>], departed: &[Arc<Stream>]) -> sqlx::Result<HashSet<Uuid>> {
+async fn write(pool: &PgPool, open: &[Arc<Stream>], departed: &[Arc<Stream>], now: Instant) -> sqlx::Result<HashSet<Uuid>> {
     if open.is_empty() && departed.is_empty() {
         return Ok(HashSet::new());
     }
-    let agents = open.iter().map(|s| agent(s, true)).chain(departed.iter().map(|s| agent(s, false)));
+    // Taken before anything is written, so that what is said of an agent and of its sets is of one moment.
+    let open = open.iter().map(|stream| (stream.id, said(stream, true, now)));
+    let said: Vec<(Uuid, Said)> = open.chain(departed.iter().map(|stream| (stream.id, said(stream, false, now)))).collect();
+    let agents = said.iter().map(|(_, said)| said.agent.clone()).collect();
     let mut transaction = pool.begin().await?;
     let known: Vec<Uuid> =
-        sqlx::query_scalar(include_str!("sql/flush_agents.sql")).bind(Value::Array(agents.collect())).fetch_all(&mut *transaction).await?;
+        sqlx::query_scalar(include_str!("sql/flush_agents.sql")).bind(Value::Array(agents)).fetch_all(&mut *transaction).await?;
     let known: HashSet<Uuid> = known.into_iter().collect();
-    let ours = open.iter().chain(departed).filter(|stream| known.contains(&stream.id));
-    let sets: Vec<Value> = ours.flat_map(|stream| sets(stream)).collect();
+    let sets = said.into_iter().filter(|(stream, _)| known.contains(stream)).flat_map(|(_, said)| said.sets).collect();
     sqlx::query(include_str!("sql/flush_sets.sql")).bind(Value::Array(sets)).execute(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(known)
@@ -122,25 +156,30 @@ async fn settle(pool: &PgPool, unknown: Vec<Arc<Stream>>) -> sqlx::Result<()> {
     Ok(())
 }
 
-fn agent(stream: &Stream, connected: bool) -> Value {
-    let state = stream.state();
-    let Report { last_error, warnings, shards, decisions_per_second, stale_seconds, dropped_events, .. } = &state.report;
-    json!({
-        "name": stream.agent.as_str(), "stream": stream.id, "last_seen_ms": state.last_seen.as_millis(), "connected": connected,
-        "last_error": last_error, "warnings": warnings, "shards": shards, "decisions_per_second": decisions_per_second,
-        "stale_seconds": stale_seconds, "dropped_events": dropped_events,
-    })
+/// What an agent said, as the statements take it.
+struct Said {
+    agent: Value,
+    sets: Vec<Value>,
 }
 
-fn sets(stream: &Stream) -> Vec<Value> {
-    let set = |(name, SetReport { runs, refused }): (&super::published::SetName, &SetReport)| {
-        json!({
-            "agent": stream.agent.as_str(), "domain": &**name,
-            "revision": runs.map_or(0, |(revision, _)| revision), "hash": runs.map(|(_, hash)| hash.to_string()),
-            "refused_revision": refused.as_ref().map(|r| r.revision), "refused_hash": refused.as_ref().map(|r| r.hash.to_string()),
-            "refused_build": refused.as_ref().map(|_| &stream.build), "errors": refused.as_ref().map_or(&[][..], |r| &r.errors),
-            "temporary": refused.as_ref().is_some_and(|r| r.temporary),
-        })
-    };
-    stream.state().report.sets.iter().map(set).collect()
+fn said(stream: &Stream, connected: bool, now: Instant) -> Said {
+    let state = stream.state();
+    let Report { last_error, warnings, shards, decisions_per_second, stale_seconds, dropped_events, sets } = &state.report;
+    let agent = json!({
+        "name": stream.agent.as_str(), "stream": stream.id, "connected": connected,
+        "silent_seconds": now.saturating_duration_since(state.last_seen).as_secs_f64(),
+        "last_error": last_error, "warnings": warnings, "shards": shards, "decisions_per_second": decisions_per_second,
+        "stale_seconds": stale_seconds, "dropped_events": dropped_events,
+    });
+    Said { agent, sets: sets.iter().map(|(name, report)| set(stream, name, report)).collect() }
+}
+
+fn set(stream: &Stream, name: &str, SetReport { runs, refused }: &SetReport) -> Value {
+    json!({
+        "agent": stream.agent.as_str(), "domain": name,
+        "revision": runs.map_or(0, |(revision, _)| revision), "hash": runs.map(|(_, hash)| hash.to_string()),
+        "refused_revision": refused.as_ref().map(|r| r.revision), "refused_hash": refused.as_ref().map(|r| r.hash.to_string()),
+        "refused_build": refused.as_ref().map(|_| &stream.build), "errors": refused.as_ref().map_or(&[][..], |r| &r.errors),
+        "temporary": refused.as_ref().is_some_and(|r| r.temporary),
+    })
 }

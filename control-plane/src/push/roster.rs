@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
@@ -61,7 +62,7 @@ pub struct State {
     /// What the agent said.
     pub report: Report,
     /// When it said something last.
-    pub last_seen: Time,
+    pub last_seen: Instant,
     /// Whether the database does not know all of this yet.
     pub dirty: bool,
     /// Whether the database has agreed that the name is this token's.
@@ -71,12 +72,12 @@ pub struct State {
 impl Stream {
     /// A stream that was opened just now.
     #[must_use]
-    pub fn new(token: Uuid, hello: super::hello::Introduction, since: Time) -> Self {
+    pub fn new(token: Uuid, hello: super::hello::Introduction, since: Time, now: Instant) -> Self {
         let mut report = Report { sets: hello.sets.iter().map(|set| (set.clone(), Default::default())).collect(), ..Report::default() };
         for (set, (revision, hash)) in &hello.have {
             report.runs(set, *revision, *hash);
         }
-        let state = State { report, last_seen: since, dirty: true, claimed: false };
+        let state = State { report, last_seen: now, dirty: true, claimed: false };
         Self {
             id: Uuid::now_v7(),
             agent: hello.agent,
@@ -118,6 +119,13 @@ pub struct Roster {
 impl Roster {
     fn streams(&self) -> MutexGuard<'_, HashMap<Name, Arc<Stream>>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether another stream of this agent could join now.
+    #[must_use]
+    pub fn has_room(&self, agent: &Name, most: usize) -> bool {
+        let streams = self.streams();
+        streams.len() < most || streams.contains_key(agent)
     }
 
     /// Adds a stream; an older one of the same agent ends. False if there are `most` of other agents already.
@@ -190,5 +198,36 @@ impl Roster {
     /// Waits until there is something to write.
     pub async fn changed(&self) {
         self.changed.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::hello::Introduction;
+
+    fn stream(agent: &str) -> Arc<Stream> {
+        let hello = Introduction {
+            agent: Name::new(agent).unwrap(),
+            boot: String::new(),
+            build: String::new(),
+            sets: BTreeSet::new(),
+            have: vec![],
+            secrets_fingerprint: String::new(),
+        };
+        Arc::new(Stream::new(Uuid::nil(), hello, Time(jiff::Timestamp::UNIX_EPOCH), Instant::now()))
+    }
+
+    #[test]
+    fn a_full_replica_has_room_for_the_agents_that_it_has() {
+        let (roster, a, b) = (Roster::default(), stream("a"), stream("b"));
+        assert!(roster.has_room(&a.agent, 1) && roster.join(a.clone(), 1));
+        assert!(!roster.has_room(&b.agent, 1) && !roster.join(b.clone(), 1));
+        let again = stream("a");
+        assert!(roster.has_room(&again.agent, 1) && roster.join(again, 1));
+        assert_eq!(*a.ending().borrow(), Some(Ending::Superseded));
+        roster.leave(b.clone());
+        assert_eq!(roster.all().len(), 1, "one that never joined takes nobody with it");
+        assert_eq!(roster.take_departed().iter().map(|s| s.id).collect::<Vec<_>>(), [b.id], "and is told to the database");
     }
 }

@@ -14,6 +14,8 @@ use weir_proto::v1::config_sync_server::ConfigSync;
 
 use super::hub::Hub;
 use super::stream::{Caller, serve};
+use crate::auth::guard;
+use crate::state::App;
 
 /// Messages that may wait for an agent to read them; what comes after is not made yet.
 const AHEAD: usize = 4;
@@ -29,9 +31,14 @@ impl Sync {
     }
 }
 
-/// The address at the other end.
-pub(crate) fn peer<T>(request: &Request<T>) -> IpAddr {
+/// The address at the other end of the connection.
+fn peer<T>(request: &Request<T>) -> IpAddr {
     request.remote_addr().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip().to_canonical())
+}
+
+/// Who is at the other end, where trusted proxies may stand between.
+pub(crate) fn client_address<T>(app: &App, request: &Request<T>) -> IpAddr {
+    guard::client_address(app, peer(request), request.metadata().as_ref())
 }
 
 /// Whether nobody else can read what is sent.
@@ -46,7 +53,7 @@ impl ConfigSync for Sync {
 
     async fn sync(&self, request: Request<Streaming<v1::AgentMessage>>) -> Result<Response<Self::SyncStream>, Status> {
         let app = self.hub.app();
-        let token = self.hub.tokens().check(app, request.metadata(), peer(&request)).await?;
+        let token = self.hub.tokens().check(app, request.metadata(), client_address(app, &request)).await?;
         let caller = Caller { token, private: is_private(&request) };
         let (outbound, messages) = mpsc::channel(AHEAD);
         app.tasks.spawn(serve(self.hub.clone(), caller, request.into_inner(), outbound));

@@ -28,8 +28,8 @@ struct Refused {
 #[derive(Debug, Default)]
 struct Set {
     runs: Option<Version>,
-    /// The newest revision that this stream was told of.
-    told: Option<u64>,
+    /// The newest revision that this stream was told of. By content too: a database that is restored from a backup counts again from there.
+    told: Option<Version>,
     refused: Option<Refused>,
 }
 
@@ -104,20 +104,29 @@ impl Session {
             secrets.fingerprint().clone_into(known);
             return Some(Due::Secrets);
         }
-        self.sets.iter_mut().find_map(|(name, set)| set.due(latest.sets.get(name)?, now))
+        self.sets.iter_mut().find_map(|(name, set)| match latest.sets.get(name) {
+            Some(newest) => set.due(newest, now),
+            None => {
+                set.forget_retry_unless(|_| false);
+                None
+            }
+        })
     }
 }
 
 impl Set {
     fn due(&mut self, newest: &Arc<Published>, now: Instant) -> Option<Due> {
+        let version = (newest.revision, newest.hash);
+        let runs_newest = self.runs.is_some_and(|(_, hash)| hash == newest.hash);
+        self.forget_retry_unless(|hash| hash == newest.hash && !runs_newest);
         let refused = self.refused.as_mut().filter(|refused| refused.version.1 == newest.hash);
         let again = refused.as_ref().and_then(|refused| refused.retry).is_some_and(|(at, _)| at <= now);
-        if self.told == Some(newest.revision) && !again {
+        if self.told == Some(version) && !again {
             return None;
         }
-        self.told = Some(newest.revision);
-        if self.runs.is_some_and(|(_, hash)| hash == newest.hash) {
-            self.runs = Some((newest.revision, newest.hash));
+        self.told = Some(version);
+        if runs_newest {
+            self.runs = Some(version);
             return Some(Due::UpToDate(newest.clone()));
         }
         match refused {
@@ -129,6 +138,11 @@ impl Set {
             None => {}
         }
         Some(Due::Snapshot(newest.clone()))
+    }
+
+    /// A retry of what is not sent again would be due for ever.
+    fn forget_retry_unless(&mut self, wanted: impl Fn(SetHash) -> bool) {
+        self.refused.take_if(|refused| refused.retry.is_some() && !wanted(refused.version.1));
     }
 }
 
@@ -221,5 +235,32 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
         session.runs("default", (2, full.hash));
         assert_eq!(session.next_retry(), None);
+    }
+
+    #[test]
+    fn a_retry_of_what_is_no_longer_wanted_is_forgotten() {
+        let (mut session, now) = (session(), Instant::now());
+        let (full, newer) = (published("default", 2, "x"), published("default", 3, "y"));
+        assert_eq!(all(&mut session, &latest(&[&full]), now), ["snapshot default@2"]);
+        session.refused_for_now("default", (2, full.hash), now, 1.0);
+        assert_eq!(all(&mut session, &latest(&[&newer]), now), ["snapshot default@3"], "published before the retry was due");
+        assert_eq!(session.next_retry(), None);
+
+        session.runs("default", (3, newer.hash));
+        session.refused_for_now("default", (3, newer.hash), now, 1.0);
+        assert!(all(&mut session, &latest(&[&newer]), now + MAX_BACKOFF).is_empty(), "it runs it after all");
+        assert_eq!(session.next_retry(), None);
+
+        session.refused_for_now("", (1, full.hash), now, 1.0);
+        assert!(all(&mut session, &latest(&[&newer]), now + MAX_BACKOFF).is_empty(), "there is no such set");
+        assert_eq!(session.next_retry(), None);
+    }
+
+    #[test]
+    fn a_database_that_was_restored_counts_again() {
+        let (mut session, now) = (session(), Instant::now());
+        assert_eq!(all(&mut session, &latest(&[&published("default", 50, "lost")]), now), ["snapshot default@50"]);
+        assert_eq!(all(&mut session, &latest(&[&published("default", 41, "new")]), now), ["snapshot default@41"]);
+        assert_eq!(all(&mut session, &latest(&[&published("default", 41, "restored once more")]), now), ["snapshot default@41"]);
     }
 }

@@ -35,6 +35,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// When a refused agent may try again: what is refused here does not change by itself.
 const REFUSED: Duration = Duration::from_secs(30);
 
+/// As a stream is told for which there is no room.
+const FULL: &str = "too many agents are connected to this replica";
+
 /// Who opened a stream, and from where.
 #[derive(Debug)]
 pub struct Caller {
@@ -70,14 +73,20 @@ pub async fn serve(
         Ok(hello) => hello,
         Err(error) => return reject(&hub, &outbound, &error.to_string()).await,
     };
+    // Before the name is claimed: a stream that is refused for want of room must not count as the agent's.
+    if !hub.has_room(&hello.agent) {
+        return reject(&hub, &outbound, FULL).await;
+    }
     let session = new_session(&hello, &caller);
-    let stream = Arc::new(Stream::new(caller.token.id, hello, now(&hub)));
+    let stream = Arc::new(Stream::new(caller.token.id, hello, now(&hub), hub.app().clock.now()));
     let mut link = Link { hub, stream, session: Mutex::new(session), wake: Notify::new(), outbound };
     if let Err(ending) = link.introduce().await {
         return reject(&link.hub, &link.outbound, ending.reason()).await;
     }
     if !link.hub.join(&link.stream) {
-        return reject(&link.hub, &link.outbound, "too many agents are connected to this replica").await;
+        // Others came first while the name was claimed.
+        link.hub.roster().leave(link.stream.clone());
+        return reject(&link.hub, &link.outbound, FULL).await;
     }
     if !caller.private {
         link.stream.state().report.last_error = "secrets are not sent: the stream is neither behind TLS nor on this machine".into();

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use sqlx::{PgConnection, PgPool};
+use tokio::sync::watch;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 use uuid::Uuid;
@@ -27,9 +28,15 @@ struct Known {
 /// Id, name, domains, hash and end of a token.
 type Row = (Uuid, String, Option<Vec<String>>, Vec<u8>, Option<i64>);
 
-/// The tokens that were good when the database was last asked, by hash.
+/// The ids of all good tokens; `None` if there are too many to know.
+pub type Good = Option<Arc<HashSet<Uuid>>>;
+
+/// The tokens that were good when the database was last asked.
 #[derive(Debug, Default)]
-pub struct Tokens(RwLock<HashMap<token::Hash, Known>>);
+pub struct Tokens {
+    by_hash: RwLock<HashMap<token::Hash, Known>>,
+    good: watch::Sender<Good>,
+}
 
 impl Tokens {
     /// Checks what an agent presents. A token that was good a few seconds ago is good: streams of one that is revoked are ended by the
@@ -41,7 +48,7 @@ impl Tokens {
         let presented = metadata.get("authorization").and_then(|value| value.to_str().ok());
         let secret = presented.and_then(guard::bearer).filter(|secret| token::is_well_formed(secret));
         let Some(secret) = secret else { return Err(status(&guard::refuse(app, &app.wrong_tokens, peer, "no agent token"))) };
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&token::hash(secret)).cloned();
+        let known = self.by_hash.read().unwrap_or_else(PoisonError::into_inner).get(&token::hash(secret)).cloned();
         let now = i64::try_from(app.clock.wall().as_millis()).unwrap_or(i64::MAX);
         if let Some(known) = known.filter(|known| known.expires.is_none_or(|at| at > now)) {
             return Ok(known.token);
@@ -49,7 +56,7 @@ impl Tokens {
         match authenticate(app, presented).await {
             Ok(token) => {
                 // A new one. Should the database go away before the next look at it, it is known all the same.
-                self.0
+                self.by_hash
                     .write()
                     .unwrap_or_else(PoisonError::into_inner)
                     .insert(token::hash(secret), Known { token: token.clone(), expires: None });
@@ -62,20 +69,27 @@ impl Tokens {
         }
     }
 
-    /// Learns which tokens are good now; their ids, or `None` if there are too many to know.
+    /// Watches which tokens are good: whoever serves one for long must end when it is not among them any more.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Good> {
+        self.good.subscribe()
+    }
+
+    /// Learns which tokens are good now.
     ///
     /// # Errors
     /// The database is away: what is known stays.
-    pub async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<Option<HashSet<Uuid>>> {
+    pub async fn refresh(&self, connection: &mut PgConnection) -> sqlx::Result<Good> {
         let sql = "SELECT id, name, domains, hash, (extract(epoch FROM expires_at) * 1000)::bigint FROM tokens WHERE kind = 'agent' AND (expires_at IS NULL OR expires_at > now()) LIMIT $1";
         let rows: Vec<Row> = sqlx::query_as(sql).bind(MAX_KNOWN).fetch_all(connection).await?;
         let all = i64::try_from(rows.len()).is_ok_and(|known| known < MAX_KNOWN);
-        let ids = rows.iter().map(|(id, ..)| *id).collect();
+        let good = all.then(|| Arc::new(rows.iter().map(|(id, ..)| *id).collect()));
         let known = rows.into_iter().filter_map(|(id, name, domains, hash, expires)| {
             Some((token::Hash::try_from(hash).ok()?, Known { token: AgentToken { id, name, domains }, expires }))
         });
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = known.collect();
-        Ok(all.then_some(ids))
+        *self.by_hash.write().unwrap_or_else(PoisonError::into_inner) = known.collect();
+        self.good.send_replace(good.clone());
+        Ok(good)
     }
 }
 

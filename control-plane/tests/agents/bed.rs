@@ -67,6 +67,13 @@ impl Bed {
         Self { control_plane, admin, ..self }
     }
 
+    /// Names in an old revision: events may carry them. An empty domain: the ring.
+    pub(super) async fn knew(&self, domain: &str, kind: &str, names: &[&str]) {
+        let sql = "INSERT INTO revision_items (domain, kind, name, from_revision, until_revision, hash) \
+                   SELECT $1, $2, name, 1, 2, (SELECT hash FROM items LIMIT 1) FROM unnest($3::text[]) AS n (name)";
+        sqlx::query(sql).bind(domain).bind(kind).bind(names).execute(&self.pool()).await.unwrap();
+    }
+
     pub(super) async fn agent(&self, name: &str) -> Value {
         self.admin.get(&format!("/v1/agents/{name}")).await.body
     }

@@ -20,6 +20,7 @@ pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) etag: String,
     pub(super) body: Value,
+    pub(super) text: String,
 }
 
 impl Client {
@@ -41,7 +42,8 @@ impl Client {
         let status = response.status().as_u16();
         let etag = response.headers().get("etag").map(|etag| etag.to_str().unwrap().to_owned()).unwrap_or_default();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        Answer { status, etag, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null) }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Answer { status, etag, body: serde_json::from_slice(&bytes).unwrap_or(Value::Null), text }
     }
 
     pub(super) async fn get(&self, path: &str) -> Answer {

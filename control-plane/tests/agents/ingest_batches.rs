@@ -12,7 +12,7 @@ use super::wire::{Sync, Upload, channel, hello};
 const REQUESTS: &str = "SELECT coalesce(sum(requests), 0)::bigint FROM traffic_10s";
 
 #[tokio::test]
-async fn a_batch_that_is_sent_again_is_stored_once() {
+async fn bb_43_a_batch_that_is_sent_again_is_stored_once() {
     let bed = Bed::new().await;
     let mut upload = Upload::open(bed.control_plane.grpc_addr(), &bed.agent_token).await.unwrap();
     for sequence in 1..=3 {
@@ -32,7 +32,7 @@ async fn a_batch_that_is_sent_again_is_stored_once() {
 }
 
 #[tokio::test]
-async fn copies_that_come_at_the_same_time_are_one() {
+async fn bb_43_copies_that_come_at_the_same_time_are_one() {
     let bed = Bed::new().await;
     let address = bed.control_plane.grpc_addr();
     let replica = bed.replica().await;
@@ -57,7 +57,7 @@ async fn copies_that_come_at_the_same_time_are_one() {
 }
 
 #[tokio::test]
-async fn nothing_is_acknowledged_while_the_database_is_away_and_nothing_is_lost() {
+async fn bb_43_nothing_is_acknowledged_while_the_database_is_away_and_nothing_is_lost() {
     let bed = Bed::new().await;
     let address = bed.control_plane.grpc_addr();
     let mut upload = Upload::open(address, &bed.agent_token).await.unwrap();
@@ -78,7 +78,7 @@ async fn nothing_is_acknowledged_while_the_database_is_away_and_nothing_is_lost(
 }
 
 #[tokio::test]
-async fn a_database_that_dies_after_the_commit_does_not_double() {
+async fn bb_43_a_database_that_dies_after_the_commit_does_not_double() {
     let bed = Bed::new().await;
     let address = bed.control_plane.grpc_addr();
     // Serial numbers with a kill in their midst: whatever was committed without an ack is recognised when it comes again.
@@ -111,7 +111,7 @@ async fn a_database_that_dies_after_the_commit_does_not_double() {
 }
 
 #[tokio::test]
-async fn a_half_sent_batch_leaves_nothing() {
+async fn bb_43_a_half_sent_batch_leaves_nothing() {
     let bed = Bed::new().await;
     let proxy = Proxy::start(bed.control_plane.grpc_addr()).await.unwrap();
     let mut upload = Upload::over(channel(proxy.addr()).await, &bed.agent_token).await.unwrap();

@@ -12,7 +12,7 @@ use super::events::batch;
 use super::wire::{Sync, Upload, hello};
 
 #[tokio::test]
-async fn streams_need_an_agent_token() {
+async fn bb_48_streams_need_an_agent_token() {
     let bed = Bed::new().await;
     let address = bed.control_plane.grpc_addr();
     let new = NewToken {
@@ -37,7 +37,7 @@ async fn streams_need_an_agent_token() {
 }
 
 #[tokio::test]
-async fn a_name_belongs_to_the_first_token_that_used_it() {
+async fn bb_48_a_name_belongs_to_the_first_token_that_used_it() {
     let bed = Bed::new().await;
     let address = bed.control_plane.grpc_addr();
     let other = bed.agent_token("others", &["default"]).await;
@@ -75,11 +75,26 @@ async fn a_revoked_token_ends_its_streams_and_frees_its_names() {
     let token = bed.agent_token("leaked", &["default"]).await;
     let mut stream = Sync::open(address, &token, hello("gw-1")).await.unwrap();
     stream.settle().await;
+    let mut upload = Upload::open(address, &token).await.unwrap();
+    assert!(upload.store(batch("gw-1", 1)).await.unwrap().stored);
     let id: uuid::Uuid = sqlx::query_scalar("SELECT id FROM tokens WHERE name = 'leaked'").fetch_one(&bed.pool()).await.unwrap();
     assert_eq!(bed.admin.send("DELETE", &format!("/v1/tokens/{id}"), &[], None).await.status, 204);
     assert!(stream.refusal().await.contains("revoked"));
+    let status = upload.ack().await.unwrap_err();
+    assert_eq!((status.code(), status.message().contains("revoked")), (Code::Unauthenticated, true), "{status}");
     assert_eq!(Sync::open(address, &token, hello("gw-1")).await.err().unwrap().code(), Code::Unauthenticated);
     let mut stream = Sync::open(address, &bed.agent_token, hello("gw-1")).await.unwrap();
     stream.settle().await;
     bed.agent_becomes("gw-1", |agent| agent["token"] == "agents" && agent["connected"] == true).await;
+}
+
+#[tokio::test]
+async fn an_expired_token_ends_its_uploads() {
+    let bed = Bed::new().await;
+    let address = bed.control_plane.grpc_addr();
+    let token = bed.agent_token("short", &["default"]).await;
+    let mut upload = Upload::open(address, &token).await.unwrap();
+    assert!(upload.store(batch("gw-1", 1)).await.unwrap().stored);
+    sqlx::query("UPDATE tokens SET expires_at = now() WHERE name = 'short'").execute(&bed.pool()).await.unwrap();
+    assert_eq!(upload.ack().await.unwrap_err().code(), Code::Unauthenticated);
 }

@@ -10,7 +10,7 @@ use super::events::batch;
 use super::wire::{Sync, Upload, hello};
 
 #[tokio::test]
-async fn new_and_known_agents_are_served_from_memory_and_nothing_is_lost() {
+async fn bb_35_new_and_known_agents_are_served_from_memory_and_nothing_is_lost() {
     let bed = Bed::new().await;
     let address = bed.control_plane.grpc_addr();
     let other = bed.agent_token("others", &["default"]).await;

@@ -77,7 +77,7 @@ async fn soak_a_thousand_agents_take_a_change_and_reconnect_without_a_payload() 
 /// BB-40: five hundred agents with new names, half of which vanish without a word.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "long: make soak"]
-async fn soak_agents_that_come_and_go_leave_nothing() {
+async fn soak_bb_40_agents_that_come_and_go_leave_nothing() {
     let bed = Bed::with(|settings| settings.agents_kept = Duration::from_secs(60)).await;
     for i in 0..500 {
         let mut agent = Sync::open(bed.control_plane.grpc_addr(), &bed.agent_token, hello(&format!("gone-{i}"))).await.unwrap();

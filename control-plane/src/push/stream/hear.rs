@@ -8,9 +8,10 @@ use weir_proto::v1;
 use weir_proto::v1::agent_message::Message as FromAgent;
 
 use super::super::DEAD_AFTER;
+use super::super::hello::stored_revision;
 use super::super::published::set_of;
 use super::super::report::{self, Refusal};
-use super::{Link, now};
+use super::Link;
 
 impl Link {
     /// Takes in what the agent says until it ends the stream or falls silent; why.
@@ -25,7 +26,7 @@ impl Link {
                     return "the agent is silent";
                 }
             };
-            self.stream.state().last_seen = now(&self.hub);
+            self.stream.state().last_seen = self.hub.app().clock.now();
             match message.message {
                 Some(FromAgent::Ack(ack)) => self.acknowledged(&ack),
                 Some(FromAgent::Nack(nack)) => self.refused(&nack),
@@ -72,8 +73,7 @@ impl Link {
     /// Set, revision and hash of a message, if the stream is about that set.
     fn about<'a>(&self, have: &'a v1::Have) -> Option<(&'a str, u64, SetHash)> {
         let set = set_of(have).filter(|set| self.session().wants(set))?;
-        let revision = i64::try_from(have.revision).ok()?.unsigned_abs();
-        Some((set, revision, have.set_hash()?))
+        Some((set, stored_revision(have.revision)?, have.set_hash()?))
     }
 
     /// Notes that the agent runs this.
