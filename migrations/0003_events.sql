@@ -59,7 +59,7 @@ CREATE TABLE traffic_1h (
 ) PARTITION BY RANGE (bucket);
 
 -- The heaviest denied subjects. Agents send the top of a bounded sketch, so counts may be too high by `error`; of each bucket that is over,
--- only the heaviest subjects are kept (see ingest/trim.rs).
+-- only the heaviest subjects are kept (see ingest/upkeep.rs).
 CREATE TABLE subjects_1m (
     bucket       bigint NOT NULL,
     domain       text COLLATE "C" NOT NULL,
@@ -117,6 +117,9 @@ CREATE TABLE denials (
 
 CREATE INDEX denials_newest ON denials (domain, time_ms DESC, id DESC);
 
+-- Versions of alerts are never used twice: an alert that is made anew under an old name must not have a version that somebody saw before.
+CREATE SEQUENCE alert_versions;
+
 -- An alert: a rule's denied share above a limit for some time, told to one webhook.
 CREATE TABLE alerts (
     domain               text COLLATE "C" NOT NULL,
@@ -127,7 +130,7 @@ CREATE TABLE alerts (
     webhook_url          text,
     webhook_secret       text,
     enabled              boolean NOT NULL,
-    version              bigint NOT NULL DEFAULT 1,
+    version              bigint NOT NULL DEFAULT nextval('alert_versions'),
     created_at           timestamptz NOT NULL DEFAULT now(),
     updated_at           timestamptz NOT NULL DEFAULT now(),
     updated_by           text NOT NULL,

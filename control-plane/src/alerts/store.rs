@@ -85,7 +85,7 @@ const INSERT: &str = "INSERT INTO alerts (domain, name, rule, denied_share_perce
                       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING *";
 // What it waits for has changed: what it saw so far does not count.
 const UPDATE: &str = "UPDATE alerts SET rule = $3, denied_share_percent = $4, for_seconds = $5, webhook_url = $6, webhook_secret = $7, enabled = $8, \
-                      updated_by = $9, updated_at = now(), version = version + 1, above_since = NULL WHERE domain = $1 AND name = $2 RETURNING *";
+                      updated_by = $9, updated_at = now(), version = nextval('alert_versions'), above_since = NULL WHERE domain = $1 AND name = $2 RETURNING *";
 
 /// Adds an alert.
 ///

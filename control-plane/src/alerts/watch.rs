@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 use sqlx::PgPool;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 use weir_core::clock::Clock;
 
+use super::delivery::Due;
 use super::state::Condition;
 use super::store::Stored;
 use super::target::AllowList;
@@ -97,18 +100,26 @@ fn link(public_url: &str, stored: &Stored, now: i64) -> String {
     format!("{public_url}/?domain={domain}&rule={rule}&from={}&to={}", time(now - before), time(now + AROUND / 3))
 }
 
+/// Keeps up to [`AT_A_TIME`] attempts under way: a receiver that is slow keeps its own place, and nobody else waiting.
 async fn deliver_regularly(app: App, allowed: Arc<AllowList>, made: Arc<Notify>) {
     let mut ticks = interval(RETRY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut since_forgotten = 0_u32;
+    let mut under_way = FuturesUnordered::new();
     loop {
         tokio::select! {
             () = app.stop.cancelled() => return,
             () = made.notified() => {}
             _ = ticks.tick() => {}
+            Some(noted) = under_way.next() => if let Err(error) = noted { note_away(&error) },
         }
-        if let Some(Err(error)) = app.stop.run_until_cancelled(deliver(&app.pool, &allowed, &*app.clock)).await {
-            tracing::warn!(%error, "webhooks could not be looked for");
+        let room = AT_A_TIME.saturating_sub(i64::try_from(under_way.len()).unwrap_or(AT_A_TIME));
+        if room > 0 {
+            match app.stop.run_until_cancelled(delivery::take(&app.pool, room)).await {
+                Some(Ok(due)) => under_way.extend(due.into_iter().map(|due| attempt(&app.pool, &allowed, &*app.clock, due))),
+                Some(Err(error)) => note_away(&error),
+                None => return,
+            }
         }
         since_forgotten += 1;
         if since_forgotten.is_multiple_of(1_000) {
@@ -117,24 +128,30 @@ async fn deliver_regularly(app: App, allowed: Arc<AllowList>, made: Arc<Notify>)
     }
 }
 
-/// Sends what is due; how much that was.
+fn note_away(error: &sqlx::Error) {
+    tracing::warn!(%error, "webhooks could not be looked for, or noted as sent");
+}
+
+/// Sends what is due now; how much that was.
 ///
 /// # Errors
 /// The database's. What was sent and could not be noted is sent again, under the same id.
 pub async fn deliver(pool: &PgPool, allowed: &AllowList, clock: &dyn Clock) -> sqlx::Result<usize> {
     let due = delivery::take(pool, AT_A_TIME).await?;
-    let attempts = due.iter().map(|due| async {
-        let result = match (&due.url, &due.secret) {
-            (Some(url), Some(secret)) => send(allowed, url, Message { id: due.id, body: &due.body, secret, time: seconds(clock) }).await,
-            _ => Err(super::webhook::SendError::NoTarget),
-        };
-        if let Err(error) = &result {
-            tracing::warn!(domain = due.domain, alert = due.alert, attempt = due.attempts, %error, "webhook not delivered");
-        }
-        delivery::finish(pool, due, &result).await
-    });
-    futures::future::try_join_all(attempts).await?;
-    Ok(due.len())
+    let attempts: Vec<_> = due.into_iter().map(|due| attempt(pool, allowed, clock, due)).collect();
+    Ok(futures::future::try_join_all(attempts).await?.len())
+}
+
+/// One attempt, and the note of how it went.
+async fn attempt(pool: &PgPool, allowed: &AllowList, clock: &dyn Clock, due: Due) -> sqlx::Result<()> {
+    let result = match (&due.url, &due.secret) {
+        (Some(url), Some(secret)) => send(allowed, url, Message { id: due.id, body: &due.body, secret, time: seconds(clock) }).await,
+        _ => Err(super::webhook::SendError::NoTarget),
+    };
+    if let Err(error) = &result {
+        tracing::warn!(domain = due.domain, alert = due.alert, attempt = due.attempts, %error, "webhook not delivered");
+    }
+    delivery::finish(pool, &due, &result).await
 }
 
 fn seconds(clock: &dyn Clock) -> i64 {

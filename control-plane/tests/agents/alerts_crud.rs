@@ -51,6 +51,10 @@ async fn an_alert_lives_its_life_and_its_secret_is_never_shown() {
     assert_eq!(bed.admin.send("DELETE", "/v1/alerts/a", &[], None).await.status, 428);
     assert_eq!(bed.admin.send("DELETE", "/v1/alerts/a", &[("if-match", &replaced.etag)], None).await.status, 204);
     assert_eq!(bed.admin.get("/v1/alerts/a").await.status, 404);
+    // Made anew under the name, it is another one: whoever saw the old one must look again.
+    let anew = bed.admin.send("POST", "/v1/alerts", &[], Some(&alert())).await;
+    assert!(anew.status == 201 && ![&created.etag, &replaced.etag].contains(&&anew.etag), "{}", anew.etag);
+    assert_eq!(put(&[("if-match", &created.etag)], &alert()).await.status, 412);
 }
 
 #[tokio::test]
