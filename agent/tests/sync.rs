@@ -299,10 +299,7 @@ async fn tls_is_believed_only_with_a_known_authority() {
     };
     let (trusting, missing) = (with_authorities(Some(tls_path("certificate.pem"))), with_authorities(Some("/no/such/file".into())));
     // Another authority than the one that signed.
-    let folder = tempfile::tempdir().unwrap();
-    let stranger = folder.path().join("stranger.pem");
-    std::fs::write(&stranger, "").unwrap();
-    let doubting = with_authorities(Some(stranger));
+    let doubting = with_authorities(Some(tls_path("stranger.pem")));
     assert!(matches!(Agent::start(missing).await, Err(StartError::Uplink(_))));
     let agent = Agent::start(doubting).await.unwrap();
     let status = until_status(&agent, "the certificate is refused", |status| status.last_error.is_some()).await;

@@ -103,9 +103,9 @@ pub(super) fn denial(
         subject: named(subject),
         outcome: on_wire(outcome).into(),
         reason: limit.map_or(decision.reason, |l| l.reason).as_str().to_owned(),
-        method: printable(cut(request.method.unwrap_or_default())),
-        host: printable(cut(request.host.unwrap_or_default())),
-        path: printable(cut(path)),
+        method: shown(request.method.unwrap_or_default()),
+        host: shown(request.host.unwrap_or_default()),
+        path: shown(path),
         client_ip: request.client_ip.map_or_else(String::new, |ip| ip.to_canonical().to_string()),
         limit: limit.and_then(|l| l.limit).unwrap_or_default(),
         window_ms: limit.map_or(0, |l| l.window_us.div_ceil(1_000)),
@@ -125,6 +125,14 @@ pub(super) fn named(subject: &Subject<'_>) -> String {
     }
     let hash = blake3::hash(text.as_bytes()).to_hex();
     format!("{}…{}", &text[..text.floor_char_boundary(MAX_TEXT - HASH - '…'.len_utf8())], &hash[..HASH])
+}
+
+/// At most [`MAX_TEXT`] bytes of `text`, safe to show.
+fn shown(text: &str) -> String {
+    // Cut before, so that a long text costs nothing, and after, since what is spelled out is longer.
+    let mut shown = printable(cut(text));
+    shown.truncate(cut(&shown).len());
+    shown
 }
 
 /// `text` with control characters spelled out, so that it is safe in a log line, a terminal and a table.
@@ -153,5 +161,19 @@ fn on_wire(outcome: Outcome) -> v1::Outcome {
         Outcome::DegradedAllowed => v1::Outcome::DegradedAllowed,
         Outcome::DegradedDenied => v1::Outcome::DegradedDenied,
         Outcome::Unavailable => v1::Outcome::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_spelled_out_stays_within_its_bound() {
+        assert_eq!(shown("/a\u{1b}b"), "/a\\u{1b}b");
+        for long in ["\0".repeat(300), "é\n".repeat(300), "x".repeat(300)] {
+            let shown = shown(&long);
+            assert!(shown.len() <= MAX_TEXT && shown.len() > MAX_TEXT - 8, "{}", shown.len());
+        }
     }
 }

@@ -19,6 +19,8 @@ use crate::uplink::Uplink;
 const IN_FLIGHT: usize = 16;
 /// An upload that gets no acknowledgement for this long is dead.
 const ACK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the control plane may take to answer the call that opens a stream.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
@@ -72,7 +74,8 @@ pub async fn run(uplink: Uplink, spool: Arc<Spool>, stop: CancellationToken) {
 async fn connect(uplink: &Uplink) -> Result<Upload, tonic::Status> {
     let (batches, outbound) = mpsc::channel(1);
     let mut client = EventIngestClient::new(uplink.channel());
-    let acks = client.upload(uplink.request(ReceiverStream::new(outbound))).await?.into_inner();
+    let opened = tokio::time::timeout(CONNECT_TIMEOUT, client.upload(uplink.request(ReceiverStream::new(outbound)))).await;
+    let acks = opened.map_err(|_| tonic::Status::deadline_exceeded("no answer"))??.into_inner();
     Ok(Upload { batches, acks })
 }
 
@@ -96,8 +99,11 @@ async fn send(mut upload: Upload, spool: &Spool, backoff: &mut Backoff) -> Resul
             }
             batch = spool.after(sent), if unacknowledged < IN_FLIGHT => {
                 sent = batch.sequence;
-                if upload.batches.send(batch).await.is_err() {
-                    return Ok(());
+                // A control plane that does not read is as dead as one that does not answer.
+                match tokio::time::timeout(ACK_TIMEOUT, upload.batches.send(batch)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => return Ok(()),
+                    Err(_) => return Err(tonic::Status::deadline_exceeded("the batch is not taken")),
                 }
                 unacknowledged += 1;
             }
