@@ -26,12 +26,19 @@ pub(crate) struct Connection {
     /// File that holds the API token
     #[arg(long, global = true, env = "WEIR_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// The domain to work on
-    #[arg(long, global = true, env = "WEIR_DOMAIN", default_value = "default")]
-    pub(crate) domain: String,
+    /// The domain to work on [default: default; `apply`: the rules file's]
+    #[arg(long, global = true, env = "WEIR_DOMAIN")]
+    pub(crate) domain: Option<String>,
     /// Print the API's JSON instead of a table
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+impl Connection {
+    /// The domain to work on.
+    pub(crate) fn domain(&self) -> &str {
+        self.domain.as_deref().unwrap_or("default")
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -69,7 +76,7 @@ pub(crate) struct Apply {
     /// Only print what would change
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Also delete the tiers and rules that the file does not name
+    /// Also delete the tiers and rules that the file does not have, its description and its defaults
     #[arg(long)]
     pub(crate) prune: bool,
 }
@@ -118,9 +125,9 @@ pub(crate) enum Tokens {
         /// `api` for people and programs, `agent` for agents
         #[arg(long, default_value = "api", value_parser = ["api", "agent"])]
         kind: String,
-        /// For `api`: what it may do
-        #[arg(long, default_value = "operator", value_parser = ["viewer", "operator", "admin"])]
-        role: String,
+        /// What it may do [default: operator; a token of an agent has no role]
+        #[arg(long, value_parser = ["viewer", "operator", "admin"])]
+        role: Option<String>,
         /// Only these domains (repeatable; default: all)
         #[arg(long = "for-domain", value_name = "DOMAIN")]
         domains: Vec<String>,

@@ -77,6 +77,14 @@ impl Client {
         self.send(request).await
     }
 
+    /// Deletes the document at `path` in the state in which it is now.
+    pub(crate) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        let current = self.get(path, &[]).await?;
+        let etag = current["meta"]["etag"].as_str().unwrap_or("*").to_owned();
+        let url = self.base.join(path).with_context(|| format!("bad path {path}"))?;
+        self.send(self.http.delete(url).header(reqwest::header::IF_MATCH, etag)).await
+    }
+
     /// Reads all pages of a list.
     pub(crate) async fn list(&self, path: &str, query: &[(&str, &str)]) -> anyhow::Result<Vec<Value>> {
         let mut items = Vec::new();
@@ -128,7 +136,8 @@ fn refusal(status: StatusCode, body: &[u8]) -> String {
         let _ = write!(text, "\n  {pointer}: {}", error["detail"].as_str().unwrap_or_default());
     }
     for user in problem["used_by"].as_array().into_iter().flatten() {
-        let _ = write!(text, "\n  used by {}", user.as_str().map_or_else(|| user.to_string(), str::to_owned));
+        let part = |name: &str| user[name].as_str().unwrap_or_default();
+        let _ = write!(text, "\n  used by {} {} (domain {})", part("kind"), part("name"), part("domain"));
     }
     text
 }
@@ -141,6 +150,8 @@ mod tests {
     fn a_problem_reads_as_lines_with_places() {
         let body = br#"{"title":"Bad request","detail":"2 mistakes","errors":[{"pointer":"/limits/free","detail":"missing"},{"pointer":"","detail":"x"}]}"#;
         assert_eq!(refusal(StatusCode::BAD_REQUEST, body), "Bad request (400): 2 mistakes\n  /limits/free: missing\n  document: x");
+        let body = br#"{"title":"Still in use","detail":"1 rule","used_by":[{"kind":"rule","domain":"shop","name":"search"}]}"#;
+        assert_eq!(refusal(StatusCode::CONFLICT, body), "Still in use (409): 1 rule\n  used by rule search (domain shop)");
         assert_eq!(refusal(StatusCode::BAD_GATEWAY, b"<html>"), "the control plane answered 502 Bad Gateway");
     }
 }

@@ -1,6 +1,6 @@
 //! What the CLI prints: tables, JSON, colours only where a terminal shows them.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line prints")]
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -9,23 +9,37 @@ use serde_json::Value;
 
 /// The error with its causes, on standard error.
 pub(crate) fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("{} {error:#}", "error:".if_supports_color(Stream::Stderr, |t| t.red()));
+    let _ = writeln!(std::io::stderr(), "{} {error:#}", "error:".if_supports_color(Stream::Stderr, |t| t.red()));
     ExitCode::FAILURE
 }
 
 /// A line on standard output.
 pub(crate) fn line(text: impl std::fmt::Display) {
-    println!("{text}");
+    print(&text);
 }
 
 /// A line on standard error: notes and warnings, so that standard output stays clean for pipes.
 pub(crate) fn note(text: impl std::fmt::Display) {
-    eprintln!("{text}");
+    // Whoever closed standard error does not want to know.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// A line on standard output. Whoever closed it, such as `head`, has read enough: what was to be done is done, and the rest need not be
+/// printed.
+fn print(text: &dyn std::fmt::Display) {
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: cannot write: {error}");
+            std::process::exit(1)
+        }
+    }
 }
 
 /// A document as JSON.
 pub(crate) fn json(value: &Value) {
-    println!("{value:#}");
+    print(&format_args!("{value:#}"));
 }
 
 /// Rows under a header; says so when there are none.
@@ -41,16 +55,16 @@ pub(crate) fn table(header: &[&str], rows: Vec<Vec<String>>, empty: &str) {
         column.set_padding((0, 2));
     }
     for row in table.to_string().lines() {
-        println!("{}", row.trim_end());
+        print(&row.trim_end());
     }
 }
 
 /// Green, red or plain by the first character of a diff line.
 pub(crate) fn diff_line(text: &str) {
     match text.as_bytes().first() {
-        Some(b'+') => println!("{}", text.if_supports_color(Stream::Stdout, |t| t.green())),
-        Some(b'-') => println!("{}", text.if_supports_color(Stream::Stdout, |t| t.red())),
-        Some(b'~') => println!("{}", text.if_supports_color(Stream::Stdout, |t| t.yellow())),
-        _ => println!("{text}"),
+        Some(b'+') => print(&text.if_supports_color(Stream::Stdout, |t| t.green())),
+        Some(b'-') => print(&text.if_supports_color(Stream::Stdout, |t| t.red())),
+        Some(b'~') => print(&text.if_supports_color(Stream::Stdout, |t| t.yellow())),
+        _ => print(&text),
     }
 }

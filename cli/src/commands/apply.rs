@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use reqwest::Method;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
-use weir_core::config::DomainConfig;
+use weir_core::config;
 
 use crate::args::{Apply, Connection};
 use crate::client::Client;
@@ -16,13 +16,13 @@ use crate::output;
 /// Reads, validates, sends, and prints what changed.
 pub(crate) async fn run(client: &Client, connection: &Connection, apply: &Apply) -> anyhow::Result<()> {
     let text = read(&apply.file)?;
-    let config = match DomainConfig::from_yaml(&text) {
-        Ok(config) => config,
-        Err(mistakes) => bail!("{} is not valid:\n{}", apply.file.display(), indent(&mistakes.to_string())),
+    let document = match config::parse_yaml(&text) {
+        Ok(document) => in_domain(document, connection.domain.as_deref())?,
+        Err(mistakes) => bail!("{} cannot be read:\n{}", apply.file.display(), indent(&mistakes.to_string())),
     };
     let flag = |on: bool| if on { "true" } else { "false" };
     let query = [("validate_only", flag(apply.dry_run)), ("prune", flag(apply.prune))];
-    let answer = client.call(Method::POST, "/v1/apply", &query, Some(&config.to_document())).await?;
+    let answer = client.call(Method::POST, "/v1/apply", &query, Some(&document)).await?;
     if connection.json {
         output::json(&answer);
         return Ok(());
@@ -50,6 +50,19 @@ pub(crate) async fn run(client: &Client, connection: &Connection, apply: &Apply)
         }
     });
     Ok(())
+}
+
+/// The document, which goes as it is written: what it does not mention is not touched. Where it names no domain, the one that was asked for.
+fn in_domain(mut document: Value, asked: Option<&str>) -> anyhow::Result<Value> {
+    let Some(asked) = asked else { return Ok(document) };
+    // What is no object is for the control plane to refuse.
+    let Some(fields) = document.as_object_mut() else { return Ok(document) };
+    match fields.get("domain") {
+        None => drop(fields.insert("domain".to_owned(), asked.into())),
+        Some(named) if named == asked => {}
+        Some(named) => bail!("the file is for the domain {}, and --domain (or WEIR_DOMAIN) says {asked}", text_of(named)),
+    }
+    Ok(document)
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
@@ -103,7 +116,20 @@ fn yaml(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn the_domain_comes_from_the_file_or_else_from_the_command_line() {
+        let named = json!({ "domain": "staging", "rules": [] });
+        assert_eq!(in_domain(named.clone(), None).unwrap(), named);
+        assert_eq!(in_domain(named.clone(), Some("staging")).unwrap(), named);
+        let conflict = in_domain(named, Some("default")).unwrap_err().to_string();
+        assert!(conflict.contains("staging") && conflict.contains("default"), "{conflict}");
+        assert_eq!(in_domain(json!({ "rules": [] }), Some("staging")).unwrap()["domain"], "staging");
+        assert_eq!(in_domain(json!({ "rules": [] }), None).unwrap(), json!({ "rules": [] }));
+    }
 
     #[test]
     fn a_change_reads_as_a_small_diff() {

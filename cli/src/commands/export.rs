@@ -9,7 +9,7 @@ use crate::output;
 
 /// Prints YAML that `weir apply` takes, or JSON.
 pub(crate) async fn run(client: &Client, connection: &Connection) -> anyhow::Result<()> {
-    let document = client.get("/v1/export", &[("domain", &connection.domain)]).await?;
+    let document = client.get("/v1/export", &[("domain", connection.domain())]).await?;
     if connection.json {
         output::json(&document);
         return Ok(());

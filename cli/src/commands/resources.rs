@@ -45,7 +45,7 @@ pub(crate) const SHARDS: Kind = Kind {
 
 /// Lists them, or prints one.
 pub(crate) async fn run(client: &Client, connection: &Connection, kind: &Kind, read: Read) -> anyhow::Result<()> {
-    let domain = [("domain", connection.domain.as_str())];
+    let domain = [("domain", connection.domain())];
     let query: &[(&str, &str)] = if kind.in_domain { &domain } else { &[] };
     match read {
         Read::Get { name } => output::json(&client.get(&format!("{}/{}", kind.path, segment(&name)), query).await?),

@@ -10,11 +10,15 @@ use crate::output;
 
 /// Lists, shows, rolls back.
 pub(crate) async fn run(client: &Client, connection: &Connection, command: Revisions) -> anyhow::Result<()> {
-    let query = [("domain", connection.domain.as_str())];
+    let query = [("domain", connection.domain())];
     match command {
         Revisions::Get { revision } => output::json(&client.get(&format!("/v1/revisions/{revision}"), &query).await?),
         Revisions::Rollback { revision } => {
             let answer = client.call(Method::POST, &format!("/v1/revisions/{revision}/rollback"), &query, None).await?;
+            if connection.json {
+                output::json(&answer);
+                return Ok(());
+            }
             output::line(format_args!("revision {} now has the content of revision {revision}", text(&answer["revision"])));
         }
         Revisions::List => {

@@ -13,12 +13,18 @@ pub(crate) async fn run(client: &Client, connection: &Connection, command: Token
     match command {
         Tokens::Revoke { id } => {
             client.call(Method::DELETE, &format!("/v1/tokens/{}", segment(&id)), &[], None).await?;
-            output::line("revoked");
+            if connection.json {
+                output::json(&json!({ "id": id, "revoked": true }));
+            } else {
+                output::line("revoked");
+            }
         }
         Tokens::Create { name, kind, role, domains } => {
             let mut body = json!({ "name": name, "kind": kind });
-            if kind == "api" {
-                body["role"] = json!(role);
+            match role {
+                Some(role) => body["role"] = json!(role),
+                None if kind == "api" => body["role"] = json!("operator"),
+                None => {}
             }
             if !domains.is_empty() {
                 body["domains"] = json!(domains);

@@ -18,8 +18,8 @@ pub(super) fn print(dev: &Dev, data: &Path, servers: &Servers, link: &str, token
     row("admin API", &format!("http://127.0.0.1:{}/v1 (reference: /docs)", dev.http_port));
     row("agents", &dev.agent_ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect::<Vec<_>>().join(", "));
     row("demo gateway", &gateway);
-    for (name, address) in &servers.shards {
-        row(name, &without_password(address));
+    for shard in &servers.shards {
+        row(&shard.name, &shard.address);
     }
     row("data, log", &format!("{}, {}", data.display(), data.join("weir.log").display()));
     heading("For this shell (an admin's token):");
@@ -43,15 +43,4 @@ pub(super) fn print(dev: &Dev, data: &Path, servers: &Servers, link: &str, token
 
 fn row(name: &str, value: &str) {
     output::line(format_args!("  {name:<14}{value}"));
-}
-
-/// Addresses that were given may carry a password, which does not belong on a screen.
-fn without_password(address: &str) -> String {
-    match reqwest::Url::parse(address) {
-        Ok(mut url) if url.password().is_some() => {
-            let _ = url.set_password(Some("***"));
-            url.into()
-        }
-        _ => address.to_owned(),
-    }
 }

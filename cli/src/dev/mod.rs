@@ -73,7 +73,7 @@ async fn serve(dev: &Dev, data: &Path, servers: &mut Option<Servers>, running: &
     let control_plane = ControlPlane::start(settings(dev, servers)).await.context("the control plane")?;
     let url = format!("http://{}", control_plane.http_addr());
     let grpc = format!("http://{}", control_plane.grpc_addr());
-    let tokens = Tokens::get(&control_plane, &url, data).await?;
+    let tokens = Tokens::get(&control_plane, data).await?;
     let link = control_plane.sign_in_link().await?;
     stop_after_the_agents(control_plane, running);
     let client = Client::with_token(&url, tokens.admin.clone())?;

@@ -3,12 +3,37 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use weir_agent::limiter::address::{Credentials, ShardAddress};
+use weir_core::shard::wrong_address;
 use weir_testbed::{Flavor, Postgres, PostgresSettings, Redis, RedisSettings};
 
 use crate::args::Dev;
 
 /// Shards when none are given.
 const SHARDS: usize = 3;
+
+/// A shard as the control plane is told of it.
+#[derive(Debug)]
+pub(super) struct Shard {
+    /// `shard-1`, `shard-2`, ...
+    pub(super) name: String,
+    /// Its address, without credentials.
+    pub(super) address: String,
+    /// What opens it.
+    pub(super) credentials: Credentials,
+}
+
+impl Shard {
+    /// The shard of that number at `url`, which may hold credentials.
+    pub(super) fn new(number: usize, url: &str) -> anyhow::Result<Self> {
+        let name = format!("shard-{number}");
+        let (address, credentials) = ShardAddress::with_credentials(url).with_context(|| format!("{name} of WEIR_REDIS_URLS"))?;
+        // As it was given, if that is an address and nothing else. The control plane writes a socket as its bare path.
+        let address =
+            if wrong_address(url).is_none() { url.to_owned() } else { address.to_string().trim_start_matches("unix://").to_owned() };
+        Ok(Self { name, address, credentials })
+    }
+}
 
 /// Running servers; those that are ours stop with this value.
 #[derive(Debug)]
@@ -17,8 +42,8 @@ pub(super) struct Servers {
     redis: Vec<Redis>,
     /// Where the control plane's database is.
     pub(super) database_url: String,
-    /// Name and address of each shard.
-    pub(super) shards: Vec<(String, String)>,
+    /// The shards of the ring.
+    pub(super) shards: Vec<Shard>,
 }
 
 impl Servers {
@@ -43,7 +68,7 @@ impl Servers {
             }
         }
         let urls: Vec<String> = if redis.is_empty() { dev.redis_urls.clone() } else { redis.iter().map(Redis::url).collect() };
-        let shards = urls.into_iter().enumerate().map(|(i, url)| (format!("shard-{}", i + 1), url)).collect();
+        let shards = urls.iter().enumerate().map(|(i, url)| Shard::new(i + 1, url)).collect::<anyhow::Result<_>>()?;
         Ok(Self { postgres, redis, database_url, shards })
     }
 

@@ -9,9 +9,8 @@ use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use weir_control_plane::ControlPlane;
 use weir_control_plane::auth::Role;
+use weir_control_plane::db::token;
 use weir_control_plane::{NewToken, TokenKind};
-
-use crate::client::Client;
 
 /// An admin's and the agents' token.
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,18 +22,14 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Those of the last run if the control plane still takes them, else new ones.
-    pub(super) async fn get(control_plane: &ControlPlane, url: &str, data: &Path) -> anyhow::Result<Self> {
+    /// Those of the last run that the control plane still takes, and new ones for the others.
+    pub(super) async fn get(control_plane: &ControlPlane, data: &Path) -> anyhow::Result<Self> {
         let file = data.join("tokens.json");
-        if let Ok(text) = std::fs::read(&file)
-            && let Ok(tokens) = serde_json::from_slice::<Self>(&text)
-            && Client::with_token(url, tokens.admin.clone())?.get("/v1/tokens", &[]).await.is_ok()
-        {
-            return Ok(tokens);
-        }
+        let old: Option<Self> = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let (admin, agent) = old.map(|old| (old.admin, old.agent)).unzip();
         let tokens = Self {
-            admin: make(control_plane, "admin", TokenKind::Api).await?,
-            agent: make(control_plane, "agents", TokenKind::Agent).await?,
+            admin: good_or_new(control_plane, admin, "admin", TokenKind::Api).await?,
+            agent: good_or_new(control_plane, agent, "agents", TokenKind::Agent).await?,
         };
         tokens.write(&file).with_context(|| format!("cannot write {}", file.display()))?;
         Ok(tokens)
@@ -48,11 +43,25 @@ impl Tokens {
     }
 }
 
+async fn good_or_new(control_plane: &ControlPlane, old: Option<String>, what: &str, kind: TokenKind) -> anyhow::Result<String> {
+    if let Some(old) = old {
+        let found = token::find(&mut *control_plane.app().pool.acquire().await?, &old).await?;
+        if found.is_some_and(|found| found.kind == kind && found.role == role(kind)) {
+            return Ok(old);
+        }
+    }
+    make(control_plane, what, kind).await
+}
+
+fn role(kind: TokenKind) -> Option<Role> {
+    (kind == TokenKind::Api).then_some(Role::Admin)
+}
+
 /// Names are never used twice: a token of an earlier run may still have the plain one.
 async fn make(control_plane: &ControlPlane, what: &str, kind: TokenKind) -> anyhow::Result<String> {
     let new = NewToken {
         name: format!("weir-dev-{what}-{:08x}", rand::random::<u32>()),
-        role: matches!(kind, TokenKind::Api).then_some(Role::Admin),
+        role: role(kind),
         kind,
         domains: None,
         expires_at: None,

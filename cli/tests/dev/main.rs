@@ -119,7 +119,9 @@ async fn the_command_line_lists_the_agents(dev: &Dev) {
     let current = await_until(ARRIVAL, async || {
         table = weir(&["agents"]).await;
         let is_current = |(name, line): (&str, &str)| line.starts_with(name) && line.contains(" yes ") && line.contains(" current ");
-        table.lines().count() == 4 && names.into_iter().zip(table.lines().skip(1)).all(is_current)
+        // The ring and the domain of each.
+        let rows = names.into_iter().flat_map(|name| [name, name]);
+        table.lines().count() == 7 && rows.zip(table.lines().skip(1)).all(is_current)
     });
     assert!(current.await, "{table}");
     let agents: Vec<Value> = serde_json::from_str(&weir(&["agents", "--json"]).await).unwrap();
