@@ -4,6 +4,7 @@
 
 mod admin {
     mod apply;
+    mod audit;
     mod bad_input;
     mod bed;
     mod client;

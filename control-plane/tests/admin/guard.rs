@@ -7,7 +7,7 @@ use super::bed::{Bed, rule};
 use super::openapi::operations;
 
 #[tokio::test]
-async fn without_credentials_only_health_sign_in_and_static_files_answer() {
+async fn bb_48_without_credentials_only_health_sign_in_and_static_files_answer() {
     let bed = Bed::with_rules().await;
     for operation in operations() {
         let answer = bed.anybody().with("if-match", "*").json(&operation.method, &operation.filled(), &json!({})).await;

@@ -205,7 +205,8 @@ export interface paths {
         /**
          * Apply a rules document
          * @description Makes the domain if it is new, creates and replaces its tiers and rules, all or nothing, in one revision. What is there already the
-         *     same way is left alone, so applying twice changes nothing.
+         *     same way is left alone, so applying twice changes nothing. What the document does not mention stays as it is; with `prune` it goes, only
+         *     the domain's `mode` stays even then.
          */
         post: operations["apply"];
         delete?: never;
@@ -486,7 +487,7 @@ export interface paths {
         get: operations["getShard"];
         /**
          * Replace a shard's address, weight or credentials
-         * @description A password that is left out stays as it is; `null` removes it.
+         * @description A password that is left out stays as it is; `null` removes it. With another address it must be given anew.
          */
         put: operations["replaceShard"];
         post?: never;
@@ -1417,7 +1418,7 @@ export interface components {
                 weight?: number;
                 /** @description The ACL user. */
                 username?: string;
-                /** @description The password. Left out in a replacement: it stays; `null`: it is removed. Never in answers. */
+                /** @description The password. Left out in a replacement: it stays, unless the address is another one; `null`: it is removed. Never in answers. */
                 password?: string | null;
                 /** @description Whether there is a password. Ignored in requests. */
                 readonly has_password?: boolean;
@@ -1637,7 +1638,7 @@ export interface components {
             weight?: number;
             /** @description The ACL user. */
             username?: string;
-            /** @description The password. Left out in a replacement: it stays; `null`: it is removed. Never in answers. */
+            /** @description The password. Left out in a replacement: it stays, unless the address is another one; `null`: it is removed. Never in answers. */
             password?: string | null;
             /** @description Whether there is a password. Ignored in requests. */
             readonly has_password?: boolean;
@@ -2353,7 +2354,7 @@ export interface operations {
             query?: {
                 /** @description Only say what would change: nothing is stored. */
                 validate_only?: boolean;
-                /** @description Also delete the tiers and rules that the document does not have. */
+                /** @description Also delete the tiers and rules, the description and the defaults that the document does not have. */
                 prune?: boolean;
             };
             header?: never;
