@@ -32,10 +32,15 @@ impl Plane {
         Self { _postgres: postgres, control_plane, token, folder: tempfile::tempdir().unwrap() }
     }
 
-    async fn weir(&self, args: &[&str]) -> Output {
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
         command.args(args).env("WEIR_URL", format!("http://{}", self.control_plane.http_addr())).env("WEIR_TOKEN", &self.token);
-        command.env("NO_COLOR", "1").kill_on_drop(true).output().await.unwrap()
+        command.env("NO_COLOR", "1").kill_on_drop(true);
+        command
+    }
+
+    async fn weir(&self, args: &[&str]) -> Output {
+        self.command(args).output().await.unwrap()
     }
 
     /// Standard output of a command that must succeed.
@@ -111,4 +116,32 @@ async fn tokens_are_made_shown_once_and_revoked() {
     assert!(!plane.ok(&["tokens", "list"]).await.contains("edge"));
     assert!(plane.ok(&["agents"]).await.is_empty(), "no agent has connected");
     assert!(plane.ok(&["shards", "list"]).await.is_empty(), "no shard yet");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_domain_asked_for_is_the_one_written() {
+    let plane = Plane::start().await;
+    let file = plane.file("rules.yaml", "rules:\n  - { name: extra, key: [subject], limits: { \"*\": { limit: 1, window: 1s } } }\n");
+    let out = plane.ok(&["--domain", "staging", "apply", "-f", &file]).await;
+    assert!(out.contains("domain staging: 2 created"), "{out}");
+    assert!(plane.ok(&["rules", "list"]).await.is_empty(), "nothing was written into `default`");
+    let named = plane.file("named.yaml", "domain: other\nrules: []\n");
+    let output = plane.weir(&["--domain", "staging", "apply", "-f", &named]).await;
+    let err = text(&output.stderr);
+    assert!(!output.status.success() && err.contains("other") && err.contains("staging"), "{err}");
+    let output = plane.weir(&["tokens", "create", "edge", "--kind", "agent", "--role", "admin"]).await;
+    assert!(!output.status.success() && text(&output.stderr).contains("/role"), "{}", text(&output.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_closes_the_pipe_has_read_enough() {
+    let plane = Plane::start().await;
+    plane.ok(&["apply", "-f", &plane.file("rules.yaml", SEEDS)]).await;
+    for args in [&["export"][..], &["rules", "list"], &["rules", "list", "--json"]] {
+        let mut command = plane.command(args);
+        let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().await.unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {}", text(&output.stderr));
+    }
 }
