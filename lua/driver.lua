@@ -1,12 +1,15 @@
 
 -- The driver: reads the packed batch, decides each request, answers packed.
 --
--- KEYS: one per limit. ARGV[1], little-endian: operation (1: check, 2: refund; one byte), number of bounds (2), then
+-- KEYS: one per limit. ARGV[1], little-endian: operation (1: check, 2: refund; one byte), number of bounds (1), then
 --   per bound: algorithm (1), limit (double), capacity (double), window in µs (double)
---   per key of a check: flags (1: shadow, 2: last limit of its request, 4: the key occurred before; one byte), bound (2), cost (double)
---   per key of a refund: bound (2), units (double), time of the consume in µs (double)
--- Reply to a check: time (double), then per key: flags (1: passes, 2: foreign state replaced; one byte), remaining, reset and retry-after
--- in µs (doubles; retry-after -1: never). Reply to a refund: units given back per key (doubles).
+--   check: number of shapes (1); per shape: flags (1: shadow, 2: last limit of its request, 4: the key occurred before; one byte), bound
+--     (1), cost (double); per key: its shape (1)
+--   refund: per key: bound (1), units (double), time of the consume in µs (double)
+-- Reply to a check: time (double); per key a mark (1); then per key what the mark announces:
+--   0 to 3: flags (1: passes, 2: foreign state was replaced); remaining, reset and retry-after in µs (doubles; retry-after -1: never)
+--   4: passes; the state written under the key, from which the reader works out the rest
+-- Reply to a refund: units given back per key (doubles).
 
 -- A limit of 0 lets nothing pass and keeps no state.
 local function blocked()
@@ -32,23 +35,42 @@ function algorithm(number)
   return known
 end
 
-local algorithms = {}
+local algorithms, numbers = {}, {}
 
 local function read_bounds(packed, count, position)
   for b = 1, count do
     local number
     number, limits[b], capacities[b], windows[b], position = unpick('<Bddd', packed, position)
-    algorithms[b] = algorithm(number)
-    rates[b] = number == 1 and capacities[b] < 4294967296 and limits[b] * 1048576
+    algorithms[b], numbers[b] = algorithm(number), number
+    rates[b] = limits[b] * 1048576
   end
   return position
 end
 
+-- Whether calls under a bound have a short way: a bucket with state of 12 bytes that drains within eight years, or a fixed window.
+local function is_ordinary(b)
+  local number, capacity = numbers[b], capacities[b]
+  return number == 1 and capacity < 4294967296 and capacity * 65536 * windows[b] < rates[b] * 17592186044416 or number == 3
+end
+
+local function read_shapes(packed, position)
+  local count, flags, b, cost
+  count, position = unpick('<B', packed, position)
+  local shape_flags = {}
+  for s = 1, count do
+    flags, b, cost, position = unpick('<BBd', packed, position)
+    shape_flags[s], shape_bounds[s], shape_costs[s] = flags, b, cost
+    runs[s] = flags == 2 and cost > 0 and cost <= capacities[b] and is_ordinary(b) and numbers[b]
+  end
+  return shape_flags, position
+end
+
 -- By place in the request: its bound, its cost, and the units that may still pass.
 local bounds, costs, rooms = {}, {}, {}
+local FLAGS = { [0] = '\0', '\1', '\2', '\3' }
 
 -- Answers the `size` calls of a request, the last of which is call `last` of the batch, and consumes if it is admitted.
-local function settle(size, last, admitted, out)
+local function settle(size, last, admitted)
   for i = 1, size do
     local b, cost, room, retry, flags = bounds[i], costs[i], rooms[i], retries[i], replaced[i]
     local key, reset = last - size + i, nil
@@ -59,11 +81,8 @@ local function settle(size, last, admitted, out)
         room = room - cost
       end
     end
-    local o = key * 4
-    out[o - 3] = flags
-    out[o - 2] = room > 0 and floor(room) or 0
-    out[o - 1] = reset or algorithms[b].reset(i, b)
-    out[o] = retry
+    marks[key] = FLAGS[flags]
+    out[key] = pack('<ddd', room > 0 and floor(room) or 0, reset or algorithms[b].reset(i, b), retry)
   end
 end
 
@@ -76,18 +95,22 @@ end
 
 local function check(packed, position)
   local keys, count = KEYS, #KEYS
-  -- Unpacking nils makes a table that has room for all numbers of the answer at once.
-  local out = { unpack(keys, 1, count * 4) }
-  local i, admitted = 0, true
+  local shape_flags
+  shape_flags, position = read_shapes(packed, position)
+  shapes = { byte(packed, position, position + count - 1) }
   found = call('MGET', unpack(keys))
-  for k = 1, count do
-    local key, text, flags, b, cost = keys[k], found[k], nil, nil, nil
-    flags, b, cost, position = unpick('<BHd', packed, position)
-    if flags >= 4 then
-      text, flags = again(key), flags - 4
-    end
-    local usual = flags == 2 and i == 0 and rates[b] and cost > 0 and text and #text == 12
-    if not (usual and algorithms[b].quick(key, text, b, cost, out, k * 4 - 4)) then
+  local k, i, admitted = 1, 0, true
+  while k <= count do
+    local shape = shapes[k]
+    local usual = i == 0 and runs[shape]
+    local next = usual and made[usual].run(k, count) or k
+    if next > k then
+      k = next
+    else
+      local key, text, flags, b, cost = keys[k], found[k], shape_flags[shape], shape_bounds[shape], shape_costs[shape]
+      if flags >= 4 then
+        text, flags = again(key), flags - 4
+      end
       i = i + 1
       retries[i], replaced[i], bounds[i], costs[i] = false, 0, b, cost
       rooms[i] = algorithms[b].read(i, key, text, b, cost)
@@ -95,25 +118,26 @@ local function check(packed, position)
         admitted = false
       end
       if flags >= 2 then
-        settle(i, k, admitted, out)
+        settle(i, k, admitted)
         i, admitted = 0, true
       end
+      k = k + 1
     end
   end
-  return pack('<d' .. string.rep('Bddd', count), now, unpack(out, 1, count * 4))
+  return pack('<d', now) .. concat(marks) .. concat(out)
 end
 
 local function refund(packed, position)
   local given = {}
   for k = 1, #KEYS do
     local b, units, time
-    b, units, time, position = unpick('<Hdd', packed, position)
+    b, units, time, position = unpick('<Bdd', packed, position)
     given[k] = units > 0 and algorithms[b].give(KEYS[k], b, units, time) or 0
   end
   return pack('<' .. string.rep('d', #KEYS), unpack(given))
 end
 
-local operation, bound_count, position = unpick('<BH', ARGV[1])
+local operation, bound_count, position = unpick('<BB', ARGV[1])
 position = read_bounds(ARGV[1], bound_count, position)
 if operation == 1 then
   return check(ARGV[1], position)

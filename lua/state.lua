@@ -14,7 +14,8 @@
 
 local call, try = redis.call, redis.pcall
 local pack, unpick = struct.pack, struct.unpack
-local floor, ceil, format = math.floor, math.ceil, string.format
+local floor, ceil = math.floor, math.ceil
+local format, byte, sub, concat = string.format, string.byte, string.sub, table.concat
 
 -- 2^53: whole numbers below it are exact.
 local EXACT = 9007199254740992
@@ -23,9 +24,16 @@ local EXACT = 9007199254740992
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- The bounds that this batch uses; a call names its bound by number. A rate is what a token bucket of ordinary size drains in a step of
--- 16 µs, in 1/65536 units times the window; false for other bounds.
+-- The bounds that this batch uses. A rate is what a token bucket drains in a step of 16 µs, in 1/65536 units times the window.
 local limits, capacities, windows, rates = {}, {}, {}, {}
+
+-- The shapes of its calls: a bound, a cost, and the number of the algorithm that may answer such a call in one piece (see driver.lua), or
+-- false. And by place in the batch: the shape of a call.
+local shape_bounds, shape_costs, runs, shapes = {}, {}, {}, nil
+
+-- By place in the batch: what is answered, and in which form.
+local marks, out = {}, {}
+local STATE = '\4'
 
 -- By place in the request: microseconds until the cost would pass where it does not (-1: never), else false; 2 where foreign state was
 -- replaced, else 0.

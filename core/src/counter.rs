@@ -32,3 +32,11 @@ pub struct CounterReply {
     /// State under the key was unreadable and has been replaced by an empty counter.
     pub replaced: bool,
 }
+
+impl CounterReply {
+    /// The reply to a call that passed.
+    #[must_use]
+    pub const fn passed(remaining: u64, reset_after_us: u64, time_us: u64) -> Self {
+        Self { allowed: true, remaining, reset_after_us, retry_after_us: Some(0), time_us, replaced: false }
+    }
+}

@@ -18,7 +18,7 @@ pub use packing::{encode, encode_refunds};
 pub use unpacking::{decode, decode_refunds};
 
 /// The most limits, and the most refunds, that one call carries.
-pub const MAX_CALLS: usize = 512;
+pub const MAX_CALLS: usize = 255;
 
 const SOURCE: &str = concat!(
     include_str!("../../../lua/state.lua"),

@@ -5,6 +5,7 @@
 
 use super::place::Place;
 use super::{Refusal, State};
+use crate::counter::CounterReply;
 use crate::limit::Bound;
 
 /// What is stored.
@@ -21,6 +22,14 @@ pub struct FixedWindow {
 impl FixedWindow {
     const fn end(&self) -> u64 {
         self.start + self.window
+    }
+
+    /// What a store answers that just left this state after a call with one limit that passed; `None` if that cannot be.
+    #[must_use]
+    pub fn passed(&self, bound: &Bound, now_us: u64) -> Option<CounterReply> {
+        let remaining = bound.capacity.checked_sub(self.count)?;
+        let left = self.start.checked_add(self.window)?.checked_sub(now_us)?;
+        Some(CounterReply::passed(remaining, left, now_us))
     }
 
     /// Units as another algorithm takes them over, and their time.

@@ -12,6 +12,7 @@
 
 use super::place::{Place, last_millisecond};
 use super::{Counter, EXACT, Refusal, State};
+use crate::counter::CounterReply;
 use crate::limit::Bound;
 
 /// The resolution of stored time, in microseconds.
@@ -34,6 +35,19 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
+    /// What a store answers that just left this state, of less than 2^32 units, after a call with one limit that passed; `None` if that cannot
+    /// be.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^53")]
+    pub fn passed(&self, bound: &Bound, now_us: u64) -> Option<CounterReply> {
+        let room = bound.capacity as f64 - self.used;
+        if self.step != now_us / STEP_US || room < 0.0 || bound.limit == 0 || bound.window_us == 0 {
+            return None;
+        }
+        let reset_after_us = wait(self.used, self.step, bound, FRACTION, now_us);
+        Some(CounterReply::passed(room.floor() as u64, reset_after_us, now_us))
+    }
+
     /// Used units and their time as another algorithm takes them over: rounded up, without refill.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and at most 2^53")]
     pub(super) fn units(&self) -> (u64, u64) {

@@ -7,7 +7,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use weir_agent::Agent;
 use weir_testbed::Redis;
 
-use crate::agent;
+use crate::{Done, agent};
 
 const SUBJECTS: u32 = 1_000_000;
 const CALLERS: u64 = 1024;
@@ -29,13 +29,13 @@ impl Library {
         self.degraded.get()
     }
 
-    /// Checks per second.
-    pub(crate) async fn slice(&self, length: Duration) -> anyhow::Result<f64> {
+    /// Checks of all callers for `length`, of other subjects in each round.
+    pub(crate) async fn slice(&self, round: u64, length: Duration) -> anyhow::Result<Done> {
         let start = Instant::now();
         let end = start + length;
-        let callers = (0..CALLERS).map(|seed| self.caller(seed, end));
-        let done: u64 = futures::future::try_join_all(callers).await?.into_iter().sum();
-        Ok(done as f64 / start.elapsed().as_secs_f64())
+        let callers = (0..CALLERS).map(|caller| self.caller(round * CALLERS + caller, end));
+        let checks = futures::future::try_join_all(callers).await?.into_iter().sum();
+        Ok(Done { checks, seconds: start.elapsed().as_secs_f64() })
     }
 
     async fn caller(&self, seed: u64, end: Instant) -> anyhow::Result<u64> {

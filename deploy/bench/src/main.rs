@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "it prints a report")]
 
 mod agent;
+mod cpu;
 mod evalsha;
 mod library;
 mod open_loop;
@@ -17,8 +18,9 @@ use weir_testbed::{Flavor, Redis};
 use crate::summary::Summary;
 
 /// Slices of each kind; their median counts.
-const ROUNDS: usize = 5;
+const ROUNDS: u64 = 5;
 const SLICE: Duration = Duration::from_secs(2);
+const WARM_UP: Duration = Duration::from_secs(5);
 
 fn main() -> anyhow::Result<()> {
     // One thread, as an agent runs on one core beside a gateway; Redis has the other.
@@ -26,10 +28,17 @@ fn main() -> anyhow::Result<()> {
     runtime.block_on(run())
 }
 
+/// All parts, or those that the arguments name: `throughput`, `open_loop`.
 async fn run() -> anyhow::Result<()> {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let wants = |part: &str| wanted.is_empty() || wanted.iter().any(|name| name == part);
     let mut summary = Summary::default();
-    throughput(&mut summary).await?;
-    open_loop::run(&mut summary).await?;
+    if wants("throughput") {
+        throughput(&mut summary).await?;
+    }
+    if wants("open_loop") {
+        open_loop::run(&mut summary).await?;
+    }
     summary.write()
 }
 
@@ -39,11 +48,23 @@ async fn throughput(summary: &mut Summary) -> anyhow::Result<()> {
     let classic = evalsha::Classic::prepare(&redis).await?;
     let raw = raw_batch::RawBatch::prepare(&redis).await?;
     let library = library::Library::prepare(&redis).await?;
+    // Most subjects exist before the clock counts.
+    classic.slice(WARM_UP).await?;
+    raw.slice(WARM_UP).await?;
+    library.slice(0, WARM_UP).await?;
     let (mut evalsha_rates, mut raw_rates, mut library_rates) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
+    let (mut agent_us, mut redis_us, mut raw_us) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 1..=ROUNDS {
         evalsha_rates.push(classic.slice(SLICE).await?);
-        raw_rates.push(raw.slice(SLICE).await?);
-        library_rates.push(library.slice(SLICE).await?);
+        let before = cpu::of(&redis).await?;
+        let done = raw.slice(SLICE).await?;
+        raw_us.push((cpu::of(&redis).await? - before) * 1e6 / done.checks as f64);
+        raw_rates.push(done.per_second());
+        let (own, before) = (cpu::own()?, cpu::of(&redis).await?);
+        let done = library.slice(round, SLICE).await?;
+        agent_us.push((cpu::own()? - own) * 1e6 / done.checks as f64);
+        redis_us.push((cpu::of(&redis).await? - before) * 1e6 / done.checks as f64);
+        library_rates.push(done.per_second());
     }
     let degraded = library.degraded();
     anyhow::ensure!(degraded == 0, "{degraded} checks of the library were degraded: the figures would mean nothing");
@@ -53,7 +74,22 @@ async fn throughput(summary: &mut Summary) -> anyhow::Result<()> {
     summary.row("library_checks_per_s", library, "agent library, single-limit token buckets, 1 M subjects", None);
     summary.row("library_vs_evalsha", library / evalsha, "target >= 2", Some(library / evalsha >= 2.0));
     summary.row("library_vs_raw_batch", library / raw, "target >= 0.8", Some(library / raw >= 0.8));
+    summary.row("library_agent_us_per_check", median(&mut agent_us), "processor time of the agent and its 1024 callers", None);
+    summary.row("library_redis_us_per_check", median(&mut redis_us), "processor time of Redis meanwhile", None);
+    summary.row("raw_batch_redis_us_per_check", median(&mut raw_us), "processor time of Redis under the bare client", None);
     Ok(())
+}
+
+/// What was done in a slice.
+struct Done {
+    checks: u64,
+    seconds: f64,
+}
+
+impl Done {
+    fn per_second(&self) -> f64 {
+        self.checks as f64 / self.seconds
+    }
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use rand::{RngExt as _, SeedableRng as _};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::LocalSet;
 use weir_testbed::{Flavor, Redis};
 
@@ -28,18 +29,13 @@ pub(crate) async fn run(summary: &mut Summary) -> anyhow::Result<()> {
     let histogram = Rc::new(RefCell::new(Histogram::<u64>::new_with_bounds(1, 10_000_000, 3)?));
     let degraded = Rc::new(RefCell::new(0u64));
     let local = LocalSet::new();
+    let mut due_checks = generator();
     local
         .run_until(async {
             let mut rng = rand::rngs::SmallRng::seed_from_u64(1);
-            let start = Instant::now() + Duration::from_millis(10);
-            let total = WARM_UP + RATE * u32::try_from(LENGTH.as_secs()).unwrap_or(u32::MAX);
-            let mut tasks = Vec::with_capacity(total as usize);
-            for number in 0..total {
-                let due = start + Duration::from_secs(1) * number / RATE;
-                // A timer is as coarse as a millisecond; checks that are due meanwhile are sent together and count from when they were due.
-                if due > Instant::now() {
-                    tokio::time::sleep_until(due.into()).await;
-                }
+            let mut tasks = Vec::new();
+            let mut number = 0u32;
+            while let Some(due) = due_checks.recv().await {
                 let id = rng.random_range(0..SUBJECTS).to_string();
                 let (agent, histogram, degraded) = (Rc::clone(&agent), Rc::clone(&histogram), Rc::clone(&degraded));
                 tasks.push(tokio::task::spawn_local(async move {
@@ -51,6 +47,7 @@ pub(crate) async fn run(summary: &mut Summary) -> anyhow::Result<()> {
                         *degraded.borrow_mut() += u64::from(decision.is_ok_and(|d| d.degraded.is_some()));
                     }
                 }));
+                number += 1;
             }
             for task in tasks {
                 let _ = task.await;
@@ -64,4 +61,22 @@ pub(crate) async fn run(summary: &mut Summary) -> anyhow::Result<()> {
     summary.row("open_loop_10k_p999_ms", ms(0.999), "reported", None);
     summary.row("open_loop_10k_degraded", *degraded.borrow() as f64, "of 100,000 checks with a budget of 5 ms", None);
     Ok(())
+}
+
+/// When checks are due, each at its time, from a thread of its own: the runtime's timers are as coarse as a millisecond.
+fn generator() -> UnboundedReceiver<Instant> {
+    let (sender, receiver) = unbounded_channel();
+    std::thread::spawn(move || {
+        let start = Instant::now() + Duration::from_millis(10);
+        let total = WARM_UP + RATE * u32::try_from(LENGTH.as_secs()).unwrap_or(u32::MAX);
+        for number in 0..total {
+            let due = start + Duration::from_secs(1) * number / RATE;
+            #[allow(clippy::disallowed_methods, reason = "this thread runs nothing else")]
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            if sender.send(due).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
 }

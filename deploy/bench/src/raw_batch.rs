@@ -11,11 +11,14 @@ use weir_core::limit::{Algorithm, Bound};
 use weir_core::subject::Subject;
 use weir_testbed::Redis;
 
+use crate::Done;
+
 const SUBJECTS: u32 = 1_000_000;
 const BATCH: usize = 32;
 const IN_FLIGHT: u64 = 8;
-/// Batches made beforehand for each caller, so that making them costs nothing while the clock runs.
-const PREPARED: usize = 256;
+/// Batches made beforehand for each caller, so that making them costs nothing while the clock runs: as many checks in all as there are
+/// subjects.
+const PREPARED: usize = SUBJECTS as usize / BATCH / IN_FLIGHT as usize;
 
 /// A connection with prepared batches.
 pub(crate) struct RawBatch {
@@ -31,24 +34,26 @@ impl RawBatch {
         Ok(Self { connection, batches })
     }
 
-    /// Checks per second.
-    pub(crate) async fn slice(&self, length: Duration) -> anyhow::Result<f64> {
+    /// Prepared batches for `length`.
+    pub(crate) async fn slice(&self, length: Duration) -> anyhow::Result<Done> {
         let start = Instant::now();
         let end = start + length;
         let callers = self.batches.iter().map(|batches| self.caller(batches, end));
-        let done: usize = futures::future::try_join_all(callers).await?.into_iter().sum();
-        Ok(done as f64 / start.elapsed().as_secs_f64())
+        let checks = futures::future::try_join_all(callers).await?.into_iter().sum();
+        Ok(Done { checks, seconds: start.elapsed().as_secs_f64() })
     }
 
-    async fn caller(&self, batches: &[redis::Cmd], end: Instant) -> anyhow::Result<usize> {
+    async fn caller(&self, batches: &[redis::Cmd], end: Instant) -> anyhow::Result<u64> {
         let mut connection = self.connection.clone();
         let mut done = 0;
-        for command in batches.iter().cycle() {
+        // Where the last slice ended is forgotten: starting anywhere keeps the batches from being the same ones each time.
+        let start = rand::rng().random_range(0..batches.len());
+        for command in batches.iter().cycle().skip(start) {
             if Instant::now() >= end {
                 break;
             }
             let _reply: Vec<u8> = command.query_async(&mut connection).await?;
-            done += BATCH;
+            done += BATCH as u64;
         }
         Ok(done)
     }
@@ -57,7 +62,7 @@ impl RawBatch {
 fn batch(seed: u64) -> redis::Cmd {
     let mut rng = rand::rngs::SmallRng::seed_from_u64(seed);
     let secret = HashSecret::built_in();
-    let bound = Bound { algorithm: Algorithm::TokenBucket, limit: 1_000_000, capacity: 1_000_000, window_us: 60_000_000 };
+    let bound = Bound { algorithm: Algorithm::TokenBucket, limit: 1_000, capacity: 1_000, window_us: 3_600_000_000 };
     let calls: Vec<[CounterCall; 1]> = (0..BATCH)
         .map(|_| {
             let id = rng.random_range(0..SUBJECTS).to_string();

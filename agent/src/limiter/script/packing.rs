@@ -19,8 +19,9 @@ const KEY_OCCURRED: u8 = 4;
 pub fn encode(requests: &[&[CounterCall]]) -> redis::Cmd {
     let count = requests.iter().map(|request| request.len()).sum();
     let mut seen = SeenKeys::with_room_for(count);
-    let mut bounds = Bounds::default();
-    let mut calls = Vec::with_capacity(count * 11);
+    let mut bounds = Distinct::default();
+    let mut shapes = Distinct::default();
+    let mut calls = Vec::with_capacity(count);
     for request in requests {
         for (place, call) in request.iter().enumerate() {
             let mut flags = 0;
@@ -33,32 +34,37 @@ pub fn encode(requests: &[&[CounterCall]]) -> redis::Cmd {
             if !seen.insert(&call.key) {
                 flags |= KEY_OCCURRED;
             }
-            calls.push(flags);
-            calls.extend_from_slice(&bounds.number_of(&call.bound).to_le_bytes());
-            calls.extend_from_slice(&(call.cost as f64).to_le_bytes());
+            calls.push(shapes.number_of(Shape { flags, bound: bounds.number_of(call.bound), cost: call.cost }));
         }
     }
-    command(count, requests.iter().copied().flatten().map(|call| &call.key), CHECK, &bounds, &calls)
+    let mut tail = Vec::with_capacity(1 + shapes.seen.len() * 10 + count);
+    tail.push(number(shapes.seen.len()));
+    for shape in &shapes.seen {
+        tail.extend_from_slice(&[shape.flags, shape.bound]);
+        tail.extend_from_slice(&(shape.cost as f64).to_le_bytes());
+    }
+    tail.extend_from_slice(&calls);
+    command(count, requests.iter().copied().flatten().map(|call| &call.key), CHECK, &bounds, &tail)
 }
 
 /// The `EVALSHA` command for at least one and at most [`MAX_CALLS`](super::MAX_CALLS) refunds;
 /// [`decode_refunds`](super::decode_refunds) reads its reply.
 #[must_use]
 pub fn encode_refunds(refunds: &[Refund]) -> redis::Cmd {
-    let mut bounds = Bounds::default();
-    let mut calls = Vec::with_capacity(refunds.len() * 18);
+    let mut bounds = Distinct::default();
+    let mut calls = Vec::with_capacity(refunds.len() * 17);
     for refund in refunds {
-        calls.extend_from_slice(&bounds.number_of(&refund.bound).to_le_bytes());
+        calls.push(bounds.number_of(refund.bound));
         calls.extend_from_slice(&(refund.units as f64).to_le_bytes());
         calls.extend_from_slice(&(refund.time_us as f64).to_le_bytes());
     }
     command(refunds.len(), refunds.iter().map(|refund| &refund.key), REFUND, &bounds, &calls)
 }
 
-fn command<'a>(count: usize, keys: impl Iterator<Item = &'a CounterKey>, operation: u8, bounds: &Bounds, calls: &[u8]) -> redis::Cmd {
-    let mut argument = Vec::with_capacity(3 + bounds.seen.len() * 25 + calls.len());
+fn command<'a>(count: usize, keys: impl Iterator<Item = &'a CounterKey>, operation: u8, bounds: &Distinct<Bound>, calls: &[u8]) -> redis::Cmd {
+    let mut argument = Vec::with_capacity(2 + bounds.seen.len() * 25 + calls.len());
     argument.push(operation);
-    argument.extend_from_slice(&number(bounds.seen.len()).to_le_bytes());
+    argument.push(number(bounds.seen.len()));
     for bound in &bounds.seen {
         argument.push(algorithm_number(bound));
         for value in [bound.limit, bound.capacity, bound.window_us] {
@@ -86,21 +92,34 @@ const fn algorithm_number(bound: &Bound) -> u8 {
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "at most MAX_CALLS")]
-const fn number(place: usize) -> u16 {
-    place as u16
+const fn number(place: usize) -> u8 {
+    place as u8
 }
 
-/// The different bounds of a batch: few, as most requests meet the same rules.
-#[derive(Default)]
-struct Bounds {
-    seen: Vec<Bound>,
+/// What calls have in common besides their keys.
+#[derive(Clone, Copy, PartialEq)]
+struct Shape {
+    flags: u8,
+    bound: u8,
+    cost: u64,
 }
 
-impl Bounds {
-    /// The number of this bound, from 1.
-    fn number_of(&mut self, bound: &Bound) -> u16 {
-        let place = self.seen.iter().position(|seen| seen == bound).unwrap_or_else(|| {
-            self.seen.push(*bound);
+/// Different values of a batch: few, as most requests meet the same rules.
+struct Distinct<T> {
+    seen: Vec<T>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self { seen: Vec::new() }
+    }
+}
+
+impl<T: PartialEq> Distinct<T> {
+    /// The number of this value, from 1.
+    fn number_of(&mut self, value: T) -> u8 {
+        let place = self.seen.iter().position(|seen| *seen == value).unwrap_or_else(|| {
+            self.seen.push(value);
             self.seen.len() - 1
         });
         number(place + 1)

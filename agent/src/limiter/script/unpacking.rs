@@ -1,15 +1,19 @@
 //! What comes back from the script. Every byte is checked: a reply that the script cannot have said is an error, never an allow.
 
+use weir_core::algorithm::fixed_window::FixedWindow;
+use weir_core::algorithm::token_bucket::TokenBucket;
 use weir_core::counter::{CounterCall, CounterReply};
+use weir_core::limit::Algorithm;
 
 use super::{Refund, StoreError};
 
 const PASSES: u8 = 1;
 const REPLACED: u8 = 2;
+/// Not flags, but: it passes, and what follows is the state under the key.
+const STATE: u8 = 4;
 
 /// 2^53: the largest whole number that the script can count to.
 const EXACT: f64 = 9_007_199_254_740_992.0;
-const CALL_LENGTH: usize = 25;
 
 /// Reads the reply to [`encode`](super::encode)d `requests`.
 ///
@@ -17,22 +21,17 @@ const CALL_LENGTH: usize = 25;
 /// [`StoreError::Reply`] unless every byte is what the script can have said.
 pub fn decode(requests: &[&[CounterCall]], reply: &[u8]) -> Result<Vec<Vec<CounterReply>>, StoreError> {
     let count: usize = requests.iter().map(|request| request.len()).sum();
-    if reply.len() != 8 + count * CALL_LENGTH {
-        return Err(StoreError::Reply("its length does not fit the batch"));
-    }
-    let (time, mut rest) = reply.split_at(8);
+    let (time, rest) = reply.split_at_checked(8).ok_or(CUT_OFF)?;
+    let (marks, mut rest) = rest.split_at_checked(count).ok_or(CUT_OFF)?;
     let time_us = whole(time)?;
-    requests
-        .iter()
-        .map(|request| {
-            let replies = request.iter().map(|call| {
-                let (one, next) = rest.split_at(CALL_LENGTH);
-                rest = next;
-                read_call(call, one, time_us)
-            });
-            replies.collect()
-        })
-        .collect()
+    let mut marks = marks.iter();
+    let mut read = |call: &CounterCall| match marks.next() {
+        Some(&STATE) => read_state(call, &mut rest, time_us),
+        Some(flags) => read_call(call, *flags, take(&mut rest, 24)?, time_us),
+        None => Err(CUT_OFF),
+    };
+    let replies = requests.iter().map(|request| request.iter().map(&mut read).collect()).collect::<Result<_, _>>()?;
+    if rest.is_empty() { Ok(replies) } else { Err(StoreError::Reply("it is longer than the batch")) }
 }
 
 /// Reads the reply to [`encode_refunds`](super::encode_refunds): the units that each refund gave back.
@@ -50,10 +49,17 @@ pub fn decode_refunds(refunds: &[Refund], reply: &[u8]) -> Result<Vec<u64>, Stor
     given.collect()
 }
 
-fn read_call(call: &CounterCall, bytes: &[u8], time_us: u64) -> Result<CounterReply, StoreError> {
-    let flags = bytes[0];
-    let remaining = whole(&bytes[1..9])?;
-    let reset_after_us = whole(&bytes[9..17])?;
+const CUT_OFF: StoreError = StoreError::Reply("it is shorter than the batch");
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], StoreError> {
+    let (one, next) = rest.split_at_checked(length).ok_or(CUT_OFF)?;
+    *rest = next;
+    Ok(one)
+}
+
+fn read_call(call: &CounterCall, flags: u8, bytes: &[u8], time_us: u64) -> Result<CounterReply, StoreError> {
+    let remaining = whole(&bytes[..8])?;
+    let reset_after_us = whole(&bytes[8..16])?;
     let allowed = flags & PASSES != 0;
     if flags & !(PASSES | REPLACED) != 0 {
         return Err(StoreError::Reply("a flag is unknown"));
@@ -61,14 +67,37 @@ fn read_call(call: &CounterCall, bytes: &[u8], time_us: u64) -> Result<CounterRe
     if remaining > call.bound.capacity {
         return Err(StoreError::Reply("more is left than the capacity"));
     }
-    let retry_after_us = match double(&bytes[17..25])? {
+    let retry_after_us = match double(&bytes[16..])? {
         -1.0 => None,
-        _ => Some(whole(&bytes[17..25])?),
+        _ => Some(whole(&bytes[16..])?),
     };
     if allowed != (retry_after_us == Some(0)) {
         return Err(StoreError::Reply("retry-after contradicts the decision"));
     }
     Ok(CounterReply { allowed, remaining, reset_after_us, retry_after_us, time_us, replaced: flags & REPLACED != 0 })
+}
+
+/// Reads the state that a call has left, and works out what it means.
+fn read_state(call: &CounterCall, rest: &mut &[u8], time_us: u64) -> Result<CounterReply, StoreError> {
+    let reply = match call.bound.algorithm {
+        Algorithm::TokenBucket => {
+            let bytes = take(rest, 12)?;
+            let (used, step) = (integer(&bytes[..6]) as f64 / 65_536.0, integer(&bytes[6..]));
+            TokenBucket { used, step }.passed(&call.bound, time_us)
+        }
+        Algorithm::FixedWindow => {
+            let bytes = take(rest, 20)?;
+            let (count, start, window) = (integer(&bytes[..7]), integer(&bytes[7..14]), integer(&bytes[14..]));
+            FixedWindow { count, start, window }.passed(&call.bound, time_us)
+        }
+        Algorithm::SlidingWindow => None,
+    };
+    reply.ok_or(StoreError::Reply("a state contradicts the decision"))
+}
+
+/// A little-endian integer of at most seven bytes.
+fn integer(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 fn double(bytes: &[u8]) -> Result<f64, StoreError> {
@@ -98,8 +127,10 @@ mod tests {
         CounterCall { key, bound, cost: 1, shadow: false }
     }
 
+    const NOW: u64 = 1_796_052_110_273_282;
+
     fn reply(flags: u8, remaining: f64, reset: f64, retry: f64) -> Vec<u8> {
-        let mut bytes = 1_796_052_110_273_282.0f64.to_le_bytes().to_vec();
+        let mut bytes = (NOW as f64).to_le_bytes().to_vec();
         bytes.push(flags);
         for value in [remaining, reset, retry] {
             bytes.extend_from_slice(&value.to_le_bytes());
@@ -126,6 +157,26 @@ mod tests {
         assert_eq!(read(&reply(0, 3.0, 5.0, 7.0)).unwrap(), CounterReply { retry_after_us: Some(7), ..never });
     }
 
+    /// A reply with the state of a bucket: used units and time in steps.
+    fn state(mark: u8, used: u64, step: u64) -> Vec<u8> {
+        let mut bytes = (NOW as f64).to_le_bytes().to_vec();
+        bytes.push(mark);
+        bytes.extend_from_slice(&(used << 16).to_le_bytes()[..6]);
+        bytes.extend_from_slice(&step.to_le_bytes()[..6]);
+        bytes
+    }
+
+    #[test]
+    fn a_state_says_the_rest() {
+        let call = call();
+        let calls = std::slice::from_ref(&call);
+        let read = |bytes: &[u8]| decode(&[calls], bytes).map(|replies| replies[0][0]).unwrap();
+        let passed = read(&state(4, 4, NOW / 16));
+        assert_eq!((passed.allowed, passed.remaining, passed.retry_after_us), (true, 6, Some(0)));
+        // Four units drain in 0.4 s, counted from the start of the current step.
+        assert_eq!(passed.reset_after_us, 400_000 - NOW % 16);
+    }
+
     /// BB-16: what the script cannot have said is an error, never "allowed, remaining -1".
     #[test]
     fn bb_16_an_unreadable_reply_is_an_error() {
@@ -147,6 +198,12 @@ mod tests {
             reply(1, 1.0, 0.0, -1.0),
             reply(0, 1.0, 0.0, -2.0),
             reply(4, 1.0, 0.0, 5.0),
+            state(4, 10, NOW / 16)[..20].to_vec(),
+            [state(4, 10, NOW / 16), vec![0]].concat(),
+            state(4, 11, NOW / 16),
+            state(4, 9, NOW / 16 + 1),
+            state(4, 9, NOW / 16 - 1),
+            state(5, 9, NOW / 16),
         ] {
             assert!(matches!(decode(&[calls], &bad), Err(StoreError::Reply(_))), "{bad:?}");
         }
