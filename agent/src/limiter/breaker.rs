@@ -38,8 +38,9 @@ pub(super) enum Failure {
     Connection,
 }
 
-/// Failed calls in a row that open the breaker.
-const CALLS_TO_OPEN: u32 = 4;
+/// Failed calls in a row that open the breaker, each sent after the one before had failed: calls that were in flight together and met the
+/// same hiccup count once.
+const CALLS_TO_OPEN: u32 = 3;
 /// The longest pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause at all. With a connection attempt and a probe it must stay well below the 5 s in which service is normal again.
@@ -52,6 +53,8 @@ const STEADY: Duration = Duration::from_secs(10);
 pub(super) struct Breaker {
     state: BreakerState,
     failed_calls: u32,
+    /// When the last of them failed.
+    failed_at: Instant,
     /// Pauses since the shard was last steady.
     pauses: u32,
     retry_at: Instant,
@@ -62,7 +65,7 @@ pub(super) struct Breaker {
 impl Breaker {
     /// Closed: a new shard is believed to be there.
     pub(super) fn new(now: Instant) -> Self {
-        Self { state: BreakerState::Closed, failed_calls: 0, pauses: 0, retry_at: now, closed_since: now, away_since: None }
+        Self { state: BreakerState::Closed, failed_calls: 0, failed_at: now, pauses: 0, retry_at: now, closed_since: now, away_since: None }
     }
 
     pub(super) fn state(&self) -> BreakerState {
@@ -80,11 +83,14 @@ impl Breaker {
         was_away
     }
 
-    /// Something failed; `jitter` is a random number from 0 to 1 that spreads the agents' next attempts.
-    pub(super) fn failed(&mut self, failure: Failure, now: Instant, jitter: f64) {
+    /// Something failed that was begun at `begun`; `jitter` is a random number from 0 to 1 that spreads the agents' next attempts.
+    pub(super) fn failed(&mut self, failure: Failure, begun: Instant, now: Instant, jitter: f64) {
         self.away_since.get_or_insert(now);
         if self.state == BreakerState::Closed && failure == Failure::Call {
-            self.failed_calls += 1;
+            if self.failed_calls > 0 && begun < self.failed_at {
+                return;
+            }
+            (self.failed_calls, self.failed_at) = (self.failed_calls + 1, now);
             if self.failed_calls < CALLS_TO_OPEN {
                 return;
             }
@@ -122,27 +128,41 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_few_failed_calls_are_chance_and_four_in_a_row_are_not() {
+    fn a_few_failed_calls_are_chance_and_three_in_a_row_are_not() {
         let now = Instant::now();
         let mut breaker = Breaker::new(now);
-        for _ in 0..3 {
-            breaker.failed(Failure::Call, now, 0.5);
+        for _ in 0..2 {
+            breaker.failed(Failure::Call, now, now, 0.5);
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
         breaker.succeeded(now);
-        for _ in 0..3 {
-            breaker.failed(Failure::Call, now, 0.5);
+        for _ in 0..2 {
+            breaker.failed(Failure::Call, now, now, 0.5);
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
-        breaker.failed(Failure::Call, now, 0.5);
+        breaker.failed(Failure::Call, now, now, 0.5);
         assert_eq!((breaker.state(), breaker.retry_at()), (BreakerState::Open, now + 25 * MS));
+    }
+
+    #[test]
+    fn calls_that_met_the_same_hiccup_count_once() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(now);
+        for call in 0..20 {
+            breaker.failed(Failure::Call, now + call * MS / 10, now + 5 * MS, 1.0);
+        }
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        breaker.failed(Failure::Call, now + 6 * MS, now + 11 * MS, 1.0);
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        breaker.failed(Failure::Call, now + 12 * MS, now + 17 * MS, 1.0);
+        assert_eq!(breaker.state(), BreakerState::Open);
     }
 
     #[test]
     fn a_broken_connection_opens_at_once() {
         let now = Instant::now();
         let mut breaker = Breaker::new(now);
-        breaker.failed(Failure::Connection, now, 1.0);
+        breaker.failed(Failure::Connection, now, now, 1.0);
         assert_eq!((breaker.state(), breaker.retry_at()), (BreakerState::Open, now + FIRST_PAUSE));
     }
 
@@ -152,7 +172,7 @@ mod tests {
         let mut breaker = Breaker::new(now);
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            breaker.failed(Failure::Connection, now, 1.0);
+            breaker.failed(Failure::Connection, now, now, 1.0);
             pauses.push(breaker.retry_at().duration_since(now).as_millis());
             now = breaker.retry_at();
             breaker.probe();
@@ -166,17 +186,17 @@ mod tests {
         let mut now = Instant::now();
         let mut breaker = Breaker::new(now);
         for _ in 0..6 {
-            breaker.failed(Failure::Connection, now, 1.0);
+            breaker.failed(Failure::Connection, now, now, 1.0);
             breaker.probe();
         }
         breaker.succeeded(now);
         now += Duration::from_secs(1);
-        breaker.failed(Failure::Connection, now, 1.0);
+        breaker.failed(Failure::Connection, now, now, 1.0);
         assert_eq!(breaker.retry_at() - now, LONGEST_PAUSE);
         breaker.probe();
         breaker.succeeded(now);
         now += STEADY;
-        breaker.failed(Failure::Connection, now, 1.0);
+        breaker.failed(Failure::Connection, now, now, 1.0);
         assert_eq!(breaker.retry_at() - now, FIRST_PAUSE);
     }
 
@@ -185,10 +205,10 @@ mod tests {
         let start = Instant::now();
         let mut breaker = Breaker::new(start);
         assert_eq!(breaker.away_for(start), Duration::ZERO);
-        breaker.failed(Failure::Call, start, 0.0);
-        breaker.failed(Failure::Connection, start + 3 * MS, 0.0);
+        breaker.failed(Failure::Call, start, start, 0.0);
+        breaker.failed(Failure::Connection, start + 3 * MS, start + 3 * MS, 0.0);
         breaker.probe();
-        breaker.failed(Failure::Connection, start + 9 * MS, 0.0);
+        breaker.failed(Failure::Connection, start + 9 * MS, start + 9 * MS, 0.0);
         assert_eq!(breaker.away_for(start + 10 * MS), 10 * MS);
         breaker.probe();
         breaker.succeeded(start + 11 * MS);
@@ -199,9 +219,9 @@ mod tests {
     fn a_probe_without_answer_reopens() {
         let now = Instant::now();
         let mut breaker = Breaker::new(now);
-        breaker.failed(Failure::Connection, now, 0.0);
+        breaker.failed(Failure::Connection, now, now, 0.0);
         breaker.probe();
-        breaker.failed(Failure::Call, now, 1.0);
+        breaker.failed(Failure::Call, now, now, 1.0);
         assert_eq!(breaker.state(), BreakerState::Open);
         assert!(breaker.retry_at() > now);
     }

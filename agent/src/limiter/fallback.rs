@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use std::time::Duration;
+use parking_lot::{Mutex, RwLock};
+use std::time::{Duration, Instant};
 use weir_core::clock::Clock;
 use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::failure::{FailureMode, FailurePolicy};
@@ -44,23 +44,25 @@ pub(super) struct Fallback {
     memory: Arc<MemoryStore>,
     seen: LastSeen,
     agents: Mutex<LiveAgents>,
-    /// Starting a bucket and taking from it are one step: two checks at once must not start it twice.
-    step: Mutex<()>,
+    /// Starting a bucket and taking from it are one step: nobody may take from a bucket that another check is about to start. Whoever starts
+    /// one writes; others read.
+    step: RwLock<()>,
     clock: Arc<dyn Clock>,
 }
 
 impl Fallback {
     pub(super) fn new(memory: Arc<MemoryStore>, agents: u32, clock: Arc<dyn Clock>) -> Self {
-        Self { memory, seen: LastSeen::new(), agents: Mutex::new(LiveAgents::new(agents)), step: Mutex::new(()), clock }
+        let seen = LastSeen::new(clock.now());
+        Self { memory, seen, agents: Mutex::new(LiveAgents::new(agents)), step: RwLock::new(()), clock }
     }
 
     pub(super) fn set_live_agents(&self, agents: u32) {
         self.agents.lock().set(agents, self.clock.now());
     }
 
-    /// A shard said that a counter has so much left: where the local count would start.
-    pub(super) fn note(&self, key: &CounterKey, remaining: u64) {
-        self.seen.note(key, remaining);
+    /// What a shard said about a counter: where the local count would start.
+    pub(super) fn note(&self, key: &CounterKey, reply: &CounterReply) {
+        self.seen.note(key, reply.remaining, Duration::from_micros(reply.reset_after_us), self.clock.now());
     }
 
     /// Decides limits of one request, all or nothing for those that can refuse. Each reply comes with what gives its units back.
@@ -68,13 +70,22 @@ impl Fallback {
         if calls.is_empty() {
             return Vec::new();
         }
-        let share = Share { agents: self.agents.lock().get(self.clock.now()) };
+        let now = self.clock.now();
+        let share = Share { agents: self.agents.lock().get(now) };
         let local: Vec<CounterCall> = calls.iter().map(|lost| share.call(lost)).collect();
-        let _step = self.step.lock();
-        for (lost, local) in calls.iter().zip(&local) {
-            self.start(lost, local, share);
-        }
-        let replies = self.memory.check_now(&[&local]).pop().unwrap_or_default();
+        let starts_none = || local.iter().all(|call| !self.seen.knows(&call.key, now));
+        let replies = match self.step.read() {
+            _step if starts_none() => self.memory.check_now(&[&local]),
+            step => {
+                drop(step);
+                let _step = self.step.write();
+                for (lost, local) in calls.iter().zip(&local) {
+                    self.start(lost, local, share, now);
+                }
+                self.memory.check_now(&[&local])
+            }
+        };
+        let replies = replies.into_iter().next().unwrap_or_default();
         let refund = |(call, reply): (&CounterCall, CounterReply)| (reply, Refund::of(call, &reply));
         local.iter().zip(replies).map(refund).collect()
     }
@@ -86,8 +97,8 @@ impl Fallback {
 
     /// If the shard was heard since the last local decision of this counter, the bucket starts with this agent's share of what was left
     /// then, or with what the bucket itself has, if that is less: a shard that comes and goes does not fill it.
-    fn start(&self, lost: &LocalCall<'_>, local: &CounterCall, share: Share) {
-        let Some(remaining) = self.seen.take(&local.key) else { return };
+    fn start(&self, lost: &LocalCall<'_>, local: &CounterCall, share: Share, now: Instant) {
+        let Some(remaining) = self.seen.take(&local.key, now) else { return };
         let bound = share.bound(&lost.call.bound, lost.generosity);
         let peek = CounterCall { bound, cost: 0, ..local.clone() };
         let has = self.memory.check_now(&[&[peek]]).into_iter().flatten().next().map_or(bound.capacity, |reply| reply.remaining);
@@ -147,7 +158,6 @@ fn whole_units(units: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
     use weir_core::failure::Escalation;
     use weir_core::key::{HashSecret, Tag, counter_key};
     use weir_core::span::Span;
@@ -188,6 +198,11 @@ mod tests {
 
     fn decide(fallback: &Fallback, call: &CounterCall) -> CounterReply {
         fallback.decide(&[LocalCall { call, generosity: 1.0 }])[0].0
+    }
+
+    /// A shard says that so much is left, and that it takes a minute to be full again.
+    fn note(fallback: &Fallback, call: &CounterCall, remaining: u64) {
+        fallback.note(&call.key, &CounterReply::passed(remaining, 60_000_000, 0));
     }
 
     fn admitted(fallback: &Fallback, call: &CounterCall, tries: usize) -> usize {
@@ -241,10 +256,10 @@ mod tests {
     fn it_starts_with_the_share_of_what_was_left() {
         let (fallback, _) = fallback(2);
         let call = call(30, MINUTE, 1);
-        fallback.note(&call.key, 8);
+        note(&fallback, &call, 8);
         assert_eq!(admitted(&fallback, &call, 100), 4);
         // Heard again, and away again: what the bucket lacks is not filled up.
-        fallback.note(&call.key, 30);
+        note(&fallback, &call, 30);
         assert_eq!(admitted(&fallback, &call, 100), 0);
     }
 

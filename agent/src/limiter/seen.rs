@@ -1,7 +1,9 @@
 //! What each counter had left when its shard was last heard, so that the local count starts from there.
 //!
 //! A table of fixed size in which a counter has one place: a newer counter takes the place of an older one. Then nothing is known, and the
-//! local count starts full.
+//! local count starts full; likewise once nothing that was seen would be consumed any more.
+
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use weir_core::key::CounterKey;
@@ -17,28 +19,43 @@ struct Place {
     /// Hash of the counter's key; 0: free.
     hash: u64,
     remaining: u64,
+    /// When nothing is consumed any more, in milliseconds since the table was made.
+    full_at: u64,
 }
 
 /// Units left by counter. Holds at most 65,536 counters.
 pub(super) struct LastSeen {
     parts: Box<[Mutex<Box<[Place]>>]>,
+    started: Instant,
 }
 
 impl LastSeen {
-    pub(super) fn new() -> Self {
-        Self { parts: (0..PARTS).map(|_| Mutex::new(vec![Place::default(); PLACES].into_boxed_slice())).collect() }
+    pub(super) fn new(now: Instant) -> Self {
+        let part = |_| Mutex::new(vec![Place::default(); PLACES].into_boxed_slice());
+        Self { parts: (0..PARTS).map(part).collect(), started: now }
     }
 
-    /// A shard said that this counter has so much left.
-    pub(super) fn note(&self, key: &CounterKey, remaining: u64) {
-        let hash = hash(key);
-        self.place(hash, |place| *place = Place { hash, remaining });
+    /// A shard said that this counter has so much left, and is full again after `reset`.
+    pub(super) fn note(&self, key: &CounterKey, remaining: u64, reset: Duration, now: Instant) {
+        let (hash, full_at) = (hash(key), self.ms(now + reset));
+        self.place(hash, |place| *place = Place { hash, remaining, full_at });
     }
 
-    /// What the counter had left, if that is known and was not asked for since.
-    pub(super) fn take(&self, key: &CounterKey) -> Option<u64> {
+    /// Whether [`take`](Self::take) would find something.
+    pub(super) fn knows(&self, key: &CounterKey, now: Instant) -> bool {
         let hash = hash(key);
-        self.place(hash, |place| (place.hash == hash).then(|| std::mem::take(place).remaining))
+        self.place(hash, |place| place.hash == hash && place.full_at > self.ms(now))
+    }
+
+    /// What the counter had left, if that is known, still means something and was not asked for since.
+    pub(super) fn take(&self, key: &CounterKey, now: Instant) -> Option<u64> {
+        let hash = hash(key);
+        let place = self.place(hash, |place| (place.hash == hash).then(|| std::mem::take(place)))?;
+        (place.full_at > self.ms(now)).then_some(place.remaining)
+    }
+
+    fn ms(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
     }
 
     fn place<T>(&self, hash: u64, with: impl FnOnce(&mut Place) -> T) -> T {
@@ -64,6 +81,8 @@ mod tests {
     use weir_core::key::{HashSecret, Tag, counter_key};
     use weir_core::subject::Subject;
 
+    const MINUTE: Duration = Duration::from_secs(60);
+
     fn key(user: &str) -> CounterKey {
         let secret = HashSecret::built_in();
         counter_key(&secret, Tag::of_subject(&secret, "default", &Subject::parse(user).unwrap()), "rule", &[])
@@ -71,21 +90,33 @@ mod tests {
 
     #[test]
     fn the_last_word_is_kept_once() {
-        let seen = LastSeen::new();
-        assert_eq!(seen.take(&key("a")), None);
-        seen.note(&key("a"), 7);
-        seen.note(&key("a"), 5);
-        seen.note(&key("b"), 9);
-        assert_eq!((seen.take(&key("a")), seen.take(&key("a")), seen.take(&key("b"))), (Some(5), None, Some(9)));
+        let now = Instant::now();
+        let seen = LastSeen::new(now);
+        assert_eq!((seen.knows(&key("a"), now), seen.take(&key("a"), now)), (false, None));
+        seen.note(&key("a"), 7, MINUTE, now);
+        seen.note(&key("a"), 5, MINUTE, now);
+        seen.note(&key("b"), 9, MINUTE, now);
+        assert!(seen.knows(&key("a"), now));
+        assert_eq!((seen.take(&key("a"), now), seen.take(&key("a"), now), seen.take(&key("b"), now)), (Some(5), None, Some(9)));
+    }
+
+    #[test]
+    fn what_would_be_full_by_now_is_not_known() {
+        let now = Instant::now();
+        let seen = LastSeen::new(now);
+        seen.note(&key("a"), 0, MINUTE, now);
+        assert!(seen.knows(&key("a"), now + MINUTE / 2) && !seen.knows(&key("a"), now + MINUTE));
+        assert_eq!(seen.take(&key("a"), now + MINUTE), None);
     }
 
     #[test]
     fn newer_counters_push_out_older_ones() {
-        let seen = LastSeen::new();
+        let now = Instant::now();
+        let seen = LastSeen::new(now);
         for user in 0..3 * PARTS * PLACES {
-            seen.note(&key(&format!("u{user}")), 1);
+            seen.note(&key(&format!("u{user}")), 1, MINUTE, now);
         }
-        let known = (0..3 * PARTS * PLACES).filter(|user| seen.take(&key(&format!("u{user}"))).is_some()).count();
+        let known = (0..3 * PARTS * PLACES).filter(|user| seen.take(&key(&format!("u{user}")), now).is_some()).count();
         assert!(known <= PARTS * PLACES && known > PARTS * PLACES / 2, "{known}");
     }
 }

@@ -8,6 +8,7 @@ use futures::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
 use weir_core::counter::CounterReply;
+use weir_core::decision::Cause;
 
 use super::batch::Waiting;
 use super::breaker::Failure;
@@ -36,7 +37,7 @@ pub(super) async fn run(shard: Arc<Shard>, settings: LimiterSettings) {
         match Dialer::new(&shard.config, settings.connect_timeout) {
             Ok(dialer) => Session { shard: &shard, dialer, settings: &settings }.keep().await,
             Err(error) => {
-                shard.failed(Failure::Connection, error.to_string());
+                shard.failed(Failure::Connection, Instant::now(), error.to_string());
                 std::future::pending::<()>().await;
             }
         }
@@ -71,7 +72,7 @@ impl Session<'_> {
         let connection = match self.dialer.dial().await {
             Ok(connection) => connection,
             Err(error) => {
-                self.shard.failed(Failure::Connection, error.to_string());
+                self.shard.failed(Failure::Connection, Instant::now(), error.to_string());
                 return None;
             }
         };
@@ -86,7 +87,7 @@ impl Session<'_> {
             Err(fault) => {
                 // Without a probe's answer the connection is of no use, whatever went wrong.
                 self.shard.metrics.failed(fault.cause());
-                self.shard.failed(Failure::Connection, fault.to_string());
+                self.shard.failed(Failure::Connection, Instant::now(), fault.to_string());
                 None
             }
         }
@@ -95,7 +96,7 @@ impl Session<'_> {
     /// Sends what waits, until the breaker opens. The connection is dropped then, and with it every reply that is still to come.
     async fn serve(&self, connection: MultiplexedConnection) {
         let mut calls = FuturesUnordered::new();
-        let mut state = Serving { loads: 0, refunding: false };
+        let mut state = Serving { loads: 0, refunding: 0 };
         let mut health = interval(HEALTH_INTERVAL);
         health.set_missed_tick_behavior(MissedTickBehavior::Delay);
         health.reset();
@@ -121,6 +122,11 @@ impl Session<'_> {
                 }
             }
         }
+        // Dropped with the connection: their checks are told by the loss of their answer's sender.
+        for _ in 0..calls.len() {
+            self.shard.metrics.failed(Cause::Error);
+        }
+        self.shard.lost_refunds(state.refunding);
         self.gauge(0);
     }
 
@@ -131,12 +137,12 @@ impl Session<'_> {
 
     /// The next call, if anything waits. Refunds go one call at a time, between checks.
     fn next(&self, state: &mut Serving) -> Option<Call> {
-        let refunds = if state.refunding { Vec::new() } else { self.shard.queue.take_refunds() };
+        let refunds = if state.refunding > 0 { Vec::new() } else { self.shard.queue.take_refunds() };
         if refunds.is_empty() {
             let now = Instant::now();
             return self.checks(self.shard.queue.take(now), state.loads, now);
         }
-        state.refunding = true;
+        state.refunding = refunds.len();
         Some(self.call(Job::Refunds(refunds), state.loads, self.settings.call_timeout))
     }
 
@@ -159,7 +165,7 @@ impl Session<'_> {
         match &done.result {
             Ok(_) => self.shard.succeeded(),
             Err(fault) if fault.is_unknown_script() && done.call.resent < MAX_RESENDS => return self.again(done.call, state),
-            Err(fault) => self.fault(fault),
+            Err(fault) => self.fault(fault, done.took),
         }
         match (done.call.job, done.result) {
             (Job::Checks(batch), Ok(replies)) => self.answer(batch, replies),
@@ -170,7 +176,7 @@ impl Session<'_> {
                 }
             }
             (Job::Refunds(refunds), result) => {
-                state.refunding = false;
+                state.refunding = 0;
                 match result {
                     Ok(_) => {
                         self.shard.metrics.refunds.inc_by(refunds.len() as u64);
@@ -215,9 +221,10 @@ impl Session<'_> {
         }
     }
 
-    fn fault(&self, fault: &Fault) {
+    fn fault(&self, fault: &Fault, took: Duration) {
         self.shard.metrics.failed(fault.cause());
-        self.shard.failed(fault.failure(), fault.to_string());
+        let now = Instant::now();
+        self.shard.failed(fault.failure(), now.checked_sub(took).unwrap_or(now), fault.to_string());
     }
 }
 
@@ -225,6 +232,6 @@ impl Session<'_> {
 struct Serving {
     /// How often the script had to be loaded again over this connection.
     loads: u64,
-    /// A call with refunds is on its way.
-    refunding: bool,
+    /// Refunds on their way, all in one call.
+    refunding: usize,
 }

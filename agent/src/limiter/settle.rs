@@ -65,7 +65,7 @@ impl<'a> Settlement<'a> {
                     // A shard gives one reply per limit; `script::decode` has seen to it.
                     let Some(reply) = replies.get(position) else { continue };
                     answer.reply = *reply;
-                    self.fallback.note(&query.call.key, reply.remaining);
+                    self.fallback.note(&query.call.key, reply);
                 }
                 Err(cause) => {
                     let mode = fallback::mode(&query.on_failure, group.away);

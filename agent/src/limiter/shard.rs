@@ -100,9 +100,9 @@ impl Shard {
         self.settle();
     }
 
-    /// Something failed. Whoever waits is told when this stops the calls.
-    pub(super) fn failed(&self, failure: Failure, error: String) {
-        let (before, after, ()) = self.change(|breaker| breaker.failed(failure, Instant::now(), rand::random()));
+    /// Something failed that was begun at `begun`. Whoever waits is told when this stops the calls.
+    pub(super) fn failed(&self, failure: Failure, begun: Instant, error: String) {
+        let (before, after, ()) = self.change(|breaker| breaker.failed(failure, begun, Instant::now(), rand::random()));
         if before == BreakerState::Closed && after == BreakerState::Open {
             tracing::warn!(shard = %self.name(), address = %self.config.address, error, "shard is away");
             let lost = self.queue.give_up(Cause::BreakerOpen);

@@ -1,5 +1,5 @@
-//! One bounded table of counters, and who goes when it is full: expired counters first, then idle ones, and one that is exhausted only
-//! when all are. Otherwise a client could have its exhausted counter forgotten by inventing subjects.
+//! One bounded table of counters, and who goes when it is full: of those that are looked at an expired counter, else an idle one, and one that
+//! is exhausted only when all are. Otherwise a client could have its exhausted counter forgotten by inventing subjects.
 
 use hashbrown::HashMap;
 use weir_core::algorithm::Counter;
@@ -16,6 +16,9 @@ struct Entry {
     exhausted_until: u64,
 }
 
+/// The most counters that are looked at to make room for one: a request waits for it, and so do others.
+const MOST_LOOKS: usize = 64;
+
 /// Counters in a vector, found through a map. The hand of a clock goes round the vector and takes the first idle counter it meets.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -23,14 +26,12 @@ pub(super) struct Table {
     entries: Vec<Entry>,
     capacity: usize,
     hand: usize,
-    /// No counter expires before this millisecond.
-    first_expiry_ms: u64,
     evictions: u64,
 }
 
 impl Table {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { index: HashMap::new(), entries: Vec::new(), capacity: capacity.max(1), hand: 0, first_expiry_ms: u64::MAX, evictions: 0 }
+        Self { index: HashMap::new(), entries: Vec::new(), capacity: capacity.max(1), hand: 0, evictions: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -53,7 +54,6 @@ impl Table {
             self.remove(&key);
             return;
         };
-        self.first_expiry_ms = self.first_expiry_ms.min(counter.expires_ms.unwrap_or(u64::MAX));
         if let Some(at) = self.index.get(&key) {
             let entry = &mut self.entries[*at];
             entry.counter = Some(counter);
@@ -83,48 +83,33 @@ impl Table {
         }
     }
 
+    /// Removes the first expired or idle counter that the hand meets. After [`MOST_LOOKS`] it is one that was used not long ago, and if all of
+    /// those are exhausted, the one that is so for the shortest time.
     fn make_room(&mut self, now_us: u64) {
-        if self.first_expiry_ms < now_us / 1000 {
-            self.drop_expired(now_us);
+        let mut best: Option<(u64, usize)> = None;
+        for _ in 0..MOST_LOOKS.min(self.entries.len() * 2) {
+            self.hand = (self.hand + 1) % self.entries.len();
+            let entry = &mut self.entries[self.hand];
+            if entry.counter.as_ref().is_some_and(|counter| counter.is_expired(now_us)) {
+                let key = entry.key;
+                self.remove(&key);
+                return;
+            }
+            let exhausted = entry.exhausted_until > now_us;
+            if !exhausted && !entry.used {
+                best = Some((0, self.hand));
+                break;
+            }
+            entry.used &= exhausted;
+            let until = if exhausted { entry.exhausted_until } else { 0 };
+            if best.is_none_or(|(shortest, _)| until < shortest) {
+                best = Some((until, self.hand));
+            }
         }
-        if self.entries.len() >= self.capacity {
-            let victim = self.victim(now_us);
+        if let Some((_, victim)) = best {
             let key = self.entries[victim].key;
             self.remove(&key);
             self.evictions += 1;
         }
-    }
-
-    /// Drops every expired counter, so the walk over the whole table is paid for by what it frees.
-    fn drop_expired(&mut self, now_us: u64) {
-        self.first_expiry_ms = u64::MAX;
-        let mut at = 0;
-        while let Some(entry) = self.entries.get(at) {
-            if entry.counter.as_ref().is_some_and(|counter| counter.is_expired(now_us)) {
-                let key = entry.key;
-                self.remove(&key);
-            } else {
-                let expiry = entry.counter.as_ref().and_then(|counter| counter.expires_ms).unwrap_or(u64::MAX);
-                self.first_expiry_ms = self.first_expiry_ms.min(expiry);
-                at += 1;
-            }
-        }
-    }
-
-    /// The next idle counter that is not exhausted; if all are exhausted, the one that is so for the shortest time.
-    fn victim(&mut self, now_us: u64) -> usize {
-        for _ in 0..self.entries.len() * 2 {
-            self.hand = (self.hand + 1) % self.entries.len();
-            let entry = &mut self.entries[self.hand];
-            if entry.exhausted_until > now_us {
-                continue;
-            }
-            if !entry.used {
-                return self.hand;
-            }
-            entry.used = false;
-        }
-        let shortest = self.entries.iter().enumerate().min_by_key(|(_, entry)| entry.exhausted_until);
-        shortest.map_or(0, |(at, _)| at)
     }
 }

@@ -61,7 +61,13 @@ pub fn encode_refunds(refunds: &[Refund]) -> redis::Cmd {
     command(refunds.len(), refunds.iter().map(|refund| &refund.key), REFUND, &bounds, &calls)
 }
 
-fn command<'a>(count: usize, keys: impl Iterator<Item = &'a CounterKey>, operation: u8, bounds: &Distinct<Bound>, calls: &[u8]) -> redis::Cmd {
+fn command<'a>(
+    count: usize,
+    keys: impl Iterator<Item = &'a CounterKey>,
+    operation: u8,
+    bounds: &Distinct<Bound>,
+    calls: &[u8],
+) -> redis::Cmd {
     let mut argument = Vec::with_capacity(2 + bounds.seen.len() * 25 + calls.len());
     argument.push(operation);
     argument.push(number(bounds.seen.len()));
