@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use redis::aio::MultiplexedConnection;
 use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
 use weir_core::counter::CounterReply;
@@ -100,6 +100,8 @@ impl Session<'_> {
         let mut health = interval(HEALTH_INTERVAL);
         health.set_missed_tick_behavior(MissedTickBehavior::Delay);
         health.reset();
+        // A call that is over is answered after the next has been sent: whoever is answered has work to do, and the shard need not wait for it.
+        let mut over: Option<(Job, Outcome)> = None;
         while self.shard.flows() {
             while calls.len() < self.settings.in_flight
                 && let Some(call) = self.next(&mut state)
@@ -107,20 +109,34 @@ impl Session<'_> {
                 calls.push(call.send(connection.clone()));
             }
             self.gauge(calls.len());
-            tokio::select! {
-                biased;
-                Some(done) = calls.next() => {
-                    if let Some(again) = self.finish(done, &mut state) {
-                        calls.push(again.send(connection.clone()));
-                    }
-                }
-                () = self.shard.queue.arrival(), if calls.len() < self.settings.in_flight => {}
-                _ = health.tick() => {
-                    if calls.is_empty() {
-                        calls.push(self.call(Job::probe(), state.loads, self.settings.probe_timeout).send(connection.clone()));
+            let mut done = None;
+            if let Some((job, outcome)) = over.take() {
+                // Polling sends what is new.
+                done = calls.next().now_or_never().flatten();
+                self.hand_out(job, outcome);
+            }
+            if done.is_none() {
+                tokio::select! {
+                    biased;
+                    Some(next) = calls.next() => done = Some(next),
+                    () = self.shard.queue.arrival(), if calls.len() < self.settings.in_flight => {}
+                    _ = health.tick() => {
+                        if calls.is_empty() {
+                            calls.push(self.call(Job::probe(), state.loads, self.settings.probe_timeout).send(connection.clone()));
+                        }
                     }
                 }
             }
+            if let Some(done) = done {
+                match self.finish(done, &mut state) {
+                    Finished::Over(job, outcome) => over = Some((job, outcome)),
+                    Finished::Again(call) => calls.push(call.send(connection.clone())),
+                    Finished::Unwanted => {}
+                }
+            }
+        }
+        if let Some((job, outcome)) = over {
+            self.hand_out(job, outcome);
         }
         // Dropped with the connection: their checks are told by the loss of their answer's sender.
         for _ in 0..calls.len() {
@@ -159,34 +175,40 @@ impl Session<'_> {
         Some(self.call(Job::Checks(batch), loads, timeout))
     }
 
-    /// Hands out what came of a call; returns the call that must be sent again.
-    fn finish(&self, done: Done, state: &mut Serving) -> Option<Call> {
+    /// Notes what came of a call.
+    fn finish(&self, done: Done, state: &mut Serving) -> Finished {
         self.shard.metrics.seconds.observe(done.took.as_secs_f64());
         match &done.result {
             Ok(_) => self.shard.succeeded(),
-            Err(fault) if fault.is_unknown_script() && done.call.resent < MAX_RESENDS => return self.again(done.call, state),
+            Err(fault) if fault.is_unknown_script() && done.call.resent < MAX_RESENDS => {
+                return self.again(done.call, state).map_or(Finished::Unwanted, Finished::Again);
+            }
             Err(fault) => self.fault(fault, done.took),
         }
-        match (done.call.job, done.result) {
-            (Job::Checks(batch), Ok(replies)) => self.answer(batch, replies),
-            (Job::Checks(batch), Err(fault)) => {
+        if let Job::Refunds(refunds) = &done.call.job {
+            state.refunding = 0;
+            match done.result {
+                Ok(_) => {
+                    self.shard.metrics.refunds.inc_by(refunds.len() as u64);
+                }
+                Err(_) => self.shard.lost_refunds(refunds.len()),
+            }
+        }
+        Finished::Over(done.call.job, done.result.map_err(|fault| fault.cause()))
+    }
+
+    /// Tells those who wait for a call's answer.
+    fn hand_out(&self, job: Job, outcome: Outcome) {
+        let Job::Checks(batch) = job else { return };
+        match outcome {
+            Ok(replies) => self.answer(batch, replies),
+            Err(cause) => {
                 for waiting in batch {
                     // Its caller may have stopped waiting.
-                    let _ = waiting.answer.send(Err(fault.cause()));
+                    let _ = waiting.answer.send(Err(cause));
                 }
             }
-            (Job::Refunds(refunds), result) => {
-                state.refunding = 0;
-                match result {
-                    Ok(_) => {
-                        self.shard.metrics.refunds.inc_by(refunds.len() as u64);
-                    }
-                    Err(_) => self.shard.lost_refunds(refunds.len()),
-                }
-            }
-            (Job::Probe(_), _) => {}
         }
-        None
     }
 
     /// The server had lost the script and counted nothing. The first call to find out takes the script along; those sent meanwhile find
@@ -226,6 +248,19 @@ impl Session<'_> {
         let now = Instant::now();
         self.shard.failed(fault.failure(), now.checked_sub(took).unwrap_or(now), fault.to_string());
     }
+}
+
+/// What came of a call: a reply per limit of each request, or why there is none.
+type Outcome = Result<Vec<Vec<CounterReply>>, Cause>;
+
+/// What a call comes to.
+enum Finished {
+    /// It is over; whoever waits is told next.
+    Over(Job, Outcome),
+    /// It must be sent again.
+    Again(Call),
+    /// It should be sent again, but nobody wants it any more.
+    Unwanted,
 }
 
 /// What a session remembers while it serves.
