@@ -31,7 +31,7 @@ pub enum KeyPart {
     Ip,
     /// `route`: the rule's path template, never the raw path.
     Route,
-    /// `method`.
+    /// `method`; HEAD is counted as GET.
     Method,
     /// `tier`.
     Tier,

@@ -15,8 +15,9 @@ use crate::request::Request;
 use crate::rule::{KeyPart, Rule};
 use crate::subject::Subject;
 
-/// Methods that have a counter of their own; all others share one, so that a client cannot invent counters.
-const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+/// Methods that have a counter of their own. HEAD is counted as GET, as it is matched; all others share one, so that a client cannot invent
+/// counters.
+const METHODS: [&str; 8] = ["GET", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 const OTHER_METHOD: &str = "other";
 /// What a header that came with several values is hashed under, instead of its own kind: no part of a key has this kind.
 const REPEATED: &str = "repeated";
@@ -181,7 +182,11 @@ impl Value {
 }
 
 fn known_method(method: &str) -> &str {
-    if METHODS.contains(&method) { method } else { OTHER_METHOD }
+    match method {
+        "HEAD" => "GET",
+        known if METHODS.contains(&known) => known,
+        _ => OTHER_METHOD,
+    }
 }
 
 /// The header's one value; lines that say the same are one.

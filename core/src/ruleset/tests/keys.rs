@@ -116,6 +116,8 @@ fn invented_methods_share_one_counter() {
     assert_eq!(key("FOO"), key("BAR"));
     assert_ne!(key("GET"), key("POST"));
     assert_ne!(key("GET"), key("FOO"));
+    // A HEAD is a GET to rules and to most services: it has no budget of its own.
+    assert_eq!(key("GET"), key("HEAD"));
 }
 
 #[test]
