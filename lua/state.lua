@@ -15,7 +15,7 @@
 local call, try = redis.call, redis.pcall
 local pack, unpick = struct.pack, struct.unpack
 local floor, ceil = math.floor, math.ceil
-local format, byte, sub, concat = string.format, string.byte, string.sub, table.concat
+local format, byte, char, sub, concat = string.format, string.byte, string.char, string.sub, table.concat
 
 -- 2^53: whole numbers below it are exact.
 local EXACT = 9007199254740992
@@ -50,16 +50,28 @@ local function is_count(n)
   return n ~= nil and n >= 0 and n <= EXACT and n % 1 == 0
 end
 
--- The millisecond of the shard's clock through which state must live that counts for `us` more microseconds. State says itself when it
--- stops counting; the second on top keeps the server's own expiry out of that. Formatting is slow, and most counters of a batch that were
--- idle before need the same answer.
-local last_expiry, last_text
+-- The millisecond of the shard's clock through which state must live that counts for `us` more microseconds: a whole second, at least one
+-- more than that. State says itself when it stops counting; the second on top keeps the server's own expiry out of that. A server formats
+-- numbers slowly, and many counters of a batch need one of few seconds: so their texts are kept, and put together from parts.
+local prefixes, texts = {}, {}
 local function expiry(us)
-  local ms = ceil((now + us) / 1000) + 1000
-  if ms ~= last_expiry then
-    last_expiry, last_text = ms, format('%.0f', ms)
+  local second = ceil((now + us) / 1000000) + 1
+  local text = texts[second]
+  if not text then
+    local high = floor(second / 1000)
+    local prefix = prefixes[high]
+    if not prefix then
+      prefix = format('%.0f', high)
+      prefixes[high] = prefix
+    end
+    local low = second - high * 1000
+    local hundreds = floor(low / 100)
+    local rest = low - hundreds * 100
+    local tens = floor(rest / 10)
+    text = prefix .. char(48 + hundreds, 48 + tens, 48 + rest - tens * 10, 48, 48, 48)
+    texts[second] = text
   end
-  return last_text
+  return text
 end
 
 -- Whether there is anything under a key that holds no string. Most such keys are new, so the first question is about all at once.

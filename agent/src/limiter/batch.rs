@@ -13,9 +13,7 @@ use weir_core::decision::Cause;
 
 use super::store::Refund;
 
-/// The most requests in one call.
-pub(super) const MAX_REQUESTS: usize = 32;
-/// The most counters in one call, but for a single request, which may have all 64 of its own.
+/// The most counters in one call, which takes a server a few hundred microseconds. A request has at most as many.
 pub(super) const MAX_COUNTERS: usize = 64;
 /// The most requests that wait for one shard.
 pub(super) const MAX_WAITING: usize = 1024;
@@ -84,7 +82,7 @@ impl Queue {
     /// The next requests that fit into one call; what nobody wants any more is dropped.
     pub(super) fn take(&self, now: Instant) -> Vec<Waiting> {
         let mut requests = self.requests.lock();
-        let mut batch: Vec<Waiting> = Vec::with_capacity(requests.len().min(MAX_REQUESTS));
+        let mut batch: Vec<Waiting> = Vec::with_capacity(requests.len().min(MAX_COUNTERS));
         let mut counters = 0;
         while let Some(next) = requests.front() {
             if !next.is_wanted(now) {
@@ -92,7 +90,7 @@ impl Queue {
                 continue;
             }
             counters += next.calls.len();
-            if !batch.is_empty() && (counters > MAX_COUNTERS || batch.len() == MAX_REQUESTS) {
+            if !batch.is_empty() && counters > MAX_COUNTERS {
                 break;
             }
             batch.extend(requests.pop_front());
@@ -142,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn a_call_takes_at_most_32_requests_and_64_counters() {
+    fn a_call_takes_at_most_64_counters() {
         let (queue, later) = (Queue::default(), Instant::now() + Duration::from_secs(60));
-        let mut receivers: Vec<_> = (0..40).map(|_| push(&queue, 1, later).unwrap()).collect();
+        let mut receivers: Vec<_> = (0..70).map(|_| push(&queue, 1, later).unwrap()).collect();
         receivers.extend((0..2).map(|_| push(&queue, 57, later).unwrap()));
         receivers.push(push(&queue, 64, later).unwrap());
         let sizes: Vec<usize> = std::iter::repeat_with(|| queue.take(Instant::now()).len()).take_while(|n| *n > 0).collect();
-        assert_eq!(sizes, [32, 8, 1, 1, 1]);
+        assert_eq!(sizes, [64, 7, 1, 1]);
     }
 
     #[test]

@@ -13,10 +13,10 @@ pub(super) struct Place<'a> {
     pub(super) replaced: bool,
 }
 
-/// Milliseconds of the store's clock through which state lives that counts for `us` more microseconds. State says itself when it stops
-/// counting; the second on top keeps a store's own expiry out of that.
+/// The millisecond of the store's clock through which state lives that counts for `us` more microseconds: a whole second, at least one more
+/// than that. State says itself when it stops counting; the second on top keeps a store's own expiry out of that.
 pub(super) fn last_millisecond(now: u64, us: u64) -> u64 {
-    (now + us).div_ceil(1000) + 1000
+    ((now + us).div_ceil(1_000_000) + 1) * 1000
 }
 
 impl<'a> Place<'a> {
