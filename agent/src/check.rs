@@ -21,16 +21,7 @@ use self::assemble::{assemble, hopeless};
 use self::counters::{Counters, DomainCounters};
 use crate::events::Recorder;
 use crate::limiter::{LimitQuery, Limiter};
-
-/// What happens to requests of a domain whose rules have not arrived yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnNoRules {
-    /// Allow them.
-    #[default]
-    Open,
-    /// Refuse them with 503.
-    Closed,
-}
+use crate::settings::OnNoRules;
 
 /// Why a request cannot be decided: the question is bad (400), nothing was counted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

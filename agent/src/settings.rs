@@ -21,7 +21,6 @@ use weir_core::key::HashSecret;
 use weir_core::name::Name;
 use weir_core::subject::Kind;
 
-pub use crate::check::OnNoRules;
 pub use crate::limiter::ShardConfig;
 
 /// Everything an agent needs to know. `WEIR_AGENT_X` below is the environment variable, `--x` the flag.
@@ -200,4 +199,14 @@ impl Default for EventSettings {
     fn default() -> Self {
         Self { samples_per_second: 64, spool_bytes: 16 << 20 }
     }
+}
+
+/// What happens to requests of a domain whose rules have not arrived yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnNoRules {
+    /// Allow them.
+    #[default]
+    Open,
+    /// Refuse them with 503.
+    Closed,
 }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use prometheus_client::registry::Registry;
-use weir_agent::check::{CheckError, Checker, OnNoRules};
+use weir_agent::check::{CheckError, Checker};
 use weir_agent::events::Recorder;
 use weir_agent::limiter::{CountOn, Limiter, LimiterSettings};
+use weir_agent::settings::OnNoRules;
 use weir_core::clock::SystemClock;
 use weir_core::config::DomainConfig;
 use weir_core::decision::{Cause, Decision, LimitMode, Reason};
