@@ -128,10 +128,12 @@ fn refusal(status: StatusCode, body: &[u8]) -> String {
     };
     let title = problem["title"].as_str().unwrap_or("refused");
     let mut text = format!("{title} ({})", status.as_u16());
-    if let Some(detail) = problem["detail"].as_str() {
+    let errors = problem["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // Of a single mistake the detail only says what its own line says with its place.
+    if let Some(detail) = problem["detail"].as_str().filter(|_| errors.len() != 1) {
         let _ = write!(text, ": {detail}");
     }
-    for error in problem["errors"].as_array().into_iter().flatten() {
+    for error in errors {
         let pointer = error["pointer"].as_str().filter(|p| !p.is_empty()).unwrap_or("document");
         let _ = write!(text, "\n  {pointer}: {}", error["detail"].as_str().unwrap_or_default());
     }
@@ -150,6 +152,8 @@ mod tests {
     fn a_problem_reads_as_lines_with_places() {
         let body = br#"{"title":"Bad request","detail":"2 mistakes","errors":[{"pointer":"/limits/free","detail":"missing"},{"pointer":"","detail":"x"}]}"#;
         assert_eq!(refusal(StatusCode::BAD_REQUEST, body), "Bad request (400): 2 mistakes\n  /limits/free: missing\n  document: x");
+        let body = br#"{"title":"Bad request","detail":"/limits/free: missing","errors":[{"pointer":"/limits/free","detail":"missing"}]}"#;
+        assert_eq!(refusal(StatusCode::BAD_REQUEST, body), "Bad request (400)\n  /limits/free: missing");
         let body = br#"{"title":"Still in use","detail":"1 rule","used_by":[{"kind":"rule","domain":"shop","name":"search"}]}"#;
         assert_eq!(refusal(StatusCode::CONFLICT, body), "Still in use (409): 1 rule\n  used by rule search (domain shop)");
         assert_eq!(refusal(StatusCode::BAD_GATEWAY, b"<html>"), "the control plane answered 502 Bad Gateway");

@@ -23,6 +23,9 @@ pub enum NameError {
     /// A character outside `A-Z a-z 0-9 _ . : -`.
     #[error("must consist of letters, digits, '_', '.', ':' and '-' only; {0:?} is not allowed")]
     Character(char),
+    /// `.` or `..`.
+    #[error("\".\" and \"..\" are no names: no URL can hold them")]
+    Dots,
 }
 
 /// A validated name. Cheap to clone.
@@ -42,6 +45,9 @@ impl Name {
         let length = text.chars().count();
         if length > MAX_LENGTH {
             return Err(NameError::TooLong(length));
+        }
+        if matches!(text, "." | "..") {
+            return Err(NameError::Dots);
         }
         match text.chars().find(|c| !(c.is_ascii_alphanumeric() || "_.:-".contains(*c))) {
             Some(c) => Err(NameError::Character(c)),
@@ -91,5 +97,21 @@ impl PartialEq<str> for Name {
 impl PartialEq<&str> for Name {
     fn eq(&self, other: &&str) -> bool {
         &*self.0 == *other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_into_urls_and_headers() {
+        for good in ["a", "per-user", "v1.2:x_y", "...", &"n".repeat(MAX_LENGTH)] {
+            assert_eq!(Name::new(good).unwrap().as_str(), good);
+        }
+        assert_eq!(Name::new(""), Err(NameError::Empty));
+        assert_eq!(Name::new(&"n".repeat(MAX_LENGTH + 1)), Err(NameError::TooLong(65)));
+        assert_eq!(Name::new("a b"), Err(NameError::Character(' ')));
+        assert_eq!([Name::new("."), Name::new("..")], [Err(NameError::Dots), Err(NameError::Dots)]);
     }
 }

@@ -112,6 +112,7 @@ impl RulesFile {
 
     fn read_again(&mut self) {
         if let Err(why) = self.try_read() {
+            let why = why.replace('\n', "; ");
             tracing::warn!(why, "the rules file is not used; the last good rules stay");
             self.applier.store().rules_refused(&self.domain, why);
         }

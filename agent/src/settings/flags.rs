@@ -4,10 +4,43 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-/// Decides for gateways which requests may pass. Settings not listed here are read from the environment (`WEIR_AGENT_*`) or the settings
-/// file; see the documentation.
+/// What `--help` says after the flags.
+pub(super) const OTHER_SETTINGS: &str = "\
+Every setting is an environment variable, or a key of the settings file (WEIR_AGENT_BUDGET is `budget` there); a flag wins over the
+environment, and that over the file. Besides those of the flags:
+
+Callers of /authz and whom to believe (nothing by default):
+  WEIR_AGENT_SUBJECT_HEADER     header that names the subject, as kind:id
+  WEIR_AGENT_SUBJECT_KIND       fixed kind of that subject, whatever the header's value looks like
+  WEIR_AGENT_TIER_HEADER        header that names the tier
+  WEIR_AGENT_TRUSTED_PROXIES    addresses and networks whose forwarding headers count
+  WEIR_AGENT_CLIENT_IP_HEADER   which header holds the client's address behind them
+  WEIR_AGENT_FORWARDED          which headers hold the method, host and path of the request
+  WEIR_AGENT_AUTHZ_DOMAIN       domain of requests to /authz
+Decisions:
+  WEIR_AGENT_BUDGET             the longest that a decision may take (5ms)
+  WEIR_AGENT_COUNTERS           memory, shards or control_plane
+  WEIR_AGENT_HASH_SECRET_FILE   64 hex digits, the same on all agents that share counters (or WEIR_AGENT_HASH_SECRET)
+  WEIR_AGENT_ON_NO_RULES        open or closed, while there are no rules (open)
+  WEIR_AGENT_AGENTS             agents that share the limits, until the control plane tells (1)
+  WEIR_AGENT_V6_PREFIX          bits of an IPv6 address that make one client (64)
+  WEIR_AGENT_HEADERS            which headers answers carry
+The control plane:
+  WEIR_AGENT_TOKEN              the token itself, instead of a file
+  WEIR_AGENT_CA_FILE            certificate authority of the control plane
+  WEIR_AGENT_ALLOW_PLAINTEXT    whether to talk to one beyond loopback without TLS (false)
+  WEIR_AGENT_SILENCE            how long it may say nothing (30s)
+Listeners, log and events:
+  WEIR_AGENT_LISTEN_TOKEN_FILE  bearer token that callers over TCP must send (or WEIR_AGENT_LISTEN_TOKEN)
+  WEIR_AGENT_GRACE              how long requests may take to finish when it stops
+  WEIR_AGENT_LOG                what is logged, such as info or weir_agent=debug (info)
+  WEIR_AGENT_LOG_JSON           whether as JSON (false)
+  WEIR_AGENT_EVENTS_SAMPLES     refusals reported whole per second (64)
+  WEIR_AGENT_EVENTS_SPOOL_BYTES events that wait for the control plane (16 MiB)";
+
+/// Decides for gateways which requests may pass.
 #[derive(Debug, Clone, Default, Parser)]
-#[command(name = "weir-agent", version)]
+#[command(name = "weir-agent", version, after_long_help = OTHER_SETTINGS)]
 pub struct Flags {
     /// Settings file (TOML).
     #[arg(long, value_name = "FILE")]

@@ -58,9 +58,9 @@ pub(super) struct Paced<S> {
 }
 
 impl<S> Paced<S> {
-    /// A head must be there `within` so long.
+    /// A head must be there `within` so long, the first one from now on: who connects has something to ask.
     pub(super) fn new(stream: S, answering: Answering, within: Duration) -> Self {
-        Self { stream, answering, within, turn: 0, idle: true, head: None }
+        Self { stream, answering, within, turn: 0, idle: false, head: Some(Box::pin(tokio::time::sleep(within))) }
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn print(dev: &Dev, data: &Path, servers: &Servers, link: &str, token
     let heading = |text: &str| output::line(format_args!("\n{}", text.if_supports_color(Stream::Stdout, |t| t.bold())));
     heading("Weir is running.");
     row("dashboard", link);
-    row("admin API", &format!("http://127.0.0.1:{}/v1 (reference: /docs)", dev.http_port));
+    row("admin API", &format!("http://127.0.0.1:{}/v1 (reference: /docs, once signed in)", dev.http_port));
     row("agents", &dev.agent_ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect::<Vec<_>>().join(", "));
     row("demo gateway", &gateway);
     for shard in &servers.shards {

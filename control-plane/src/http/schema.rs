@@ -109,7 +109,7 @@ pub struct RuleDocument {
     pub r#match: Match,
     /// What it counts by: `subject`, `ip`, `route`, `method`, `tier`, `header:NAME`, `param:NAME`, `descriptor:NAME`. Empty: one counter
     /// for all.
-    #[schema(required = false, examples(json!(["subject", "route"])))]
+    #[schema(required = true, examples(json!(["subject", "route"])))]
     pub key: Vec<String>,
     /// How it counts; absent: as the domain's defaults say.
     #[schema(required = false)]

@@ -1376,7 +1376,7 @@ export interface components {
                  * @description What it counts by: `subject`, `ip`, `route`, `method`, `tier`, `header:NAME`, `param:NAME`, `descriptor:NAME`. Empty: one counter
                  *     for all.
                  */
-                key?: string[];
+                key: string[];
                 /** @description How it counts; absent: as the domain's defaults say. */
                 algorithm?: components["schemas"]["Algorithm"];
                 /** @description The limit of each tier; `*` for those that are not named. */
@@ -1563,7 +1563,7 @@ export interface components {
              * @description What it counts by: `subject`, `ip`, `route`, `method`, `tier`, `header:NAME`, `param:NAME`, `descriptor:NAME`. Empty: one counter
              *     for all.
              */
-            key?: string[];
+            key: string[];
             /** @description How it counts; absent: as the domain's defaults say. */
             algorithm?: components["schemas"]["Algorithm"];
             /** @description The limit of each tier; `*` for those that are not named. */

@@ -156,3 +156,19 @@ fn every_documented_variable_is_a_setting() {
         assert!(!mistakes.contains("is not a setting"), "{name}: {mistakes}");
     }
 }
+
+/// Whoever asks `--help` learns of every setting: it is a flag, or listed after them.
+#[test]
+fn help_names_every_documented_variable() {
+    let flags = Flags::default().values();
+    let documented = [include_str!("../../settings.rs"), include_str!("../load.rs")].join("\n");
+    let names: std::collections::BTreeSet<&str> = documented
+        .split(|c: char| !c.is_ascii_uppercase() && c != '_' && !c.is_ascii_digit())
+        .filter_map(|word| word.strip_prefix("WEIR_AGENT_"))
+        .filter(|name| !matches!(*name, "" | "X"))
+        .collect();
+    for name in names {
+        let is_flag = flags.iter().any(|(flag, _)| *flag == name.to_lowercase());
+        assert!(is_flag || crate::settings::flags::OTHER_SETTINGS.contains(&format!("WEIR_AGENT_{name}")), "{name}");
+    }
+}

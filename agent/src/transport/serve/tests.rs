@@ -69,3 +69,11 @@ async fn a_head_that_has_begun_must_end_soon() {
         assert!(since.elapsed() >= PACE.head && since.elapsed() < PACE.idle, "{before}: {:?}", since.elapsed());
     }
 }
+
+/// Who connects has something to ask: silent connections do not take the places of others for long.
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_closed_soon() {
+    let since = Instant::now();
+    assert_eq!(read(&mut connect()).await, "");
+    assert!(since.elapsed() >= PACE.head && since.elapsed() < PACE.idle, "{:?}", since.elapsed());
+}
