@@ -16,7 +16,8 @@ use crate::span::Span;
 use crate::tier::Tier;
 
 fn name() -> impl Strategy<Value = Name> {
-    "[A-Za-z0-9_.:-]{1,12}|true|null|1|1e3|-".prop_map(|text| Name::new(&text).unwrap())
+    // "." and ".." are no names.
+    "[A-Za-z0-9_.:-]{1,12}|true|null|1|1e3|-".prop_filter_map("no name", |text| Name::new(&text).ok())
 }
 
 /// Texts that YAML could take for something else.
