@@ -115,6 +115,7 @@ pub enum LimitMode {
 /// How a decision is counted, in metrics and analytics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Outcome {
     /// It passed, and the shard counted it.
     Allowed,

@@ -60,7 +60,7 @@ pub async fn load<C: ConnectionLike + Send>(connection: &mut C) -> Result<(), St
 /// Decides a batch of requests in one round trip (three if the server has lost the script).
 ///
 /// # Errors
-/// [`StoreError`]; see [`StoreError::may_have_counted`] before sending anything again.
+/// [`StoreError`]. The call may have counted all the same: it must not be sent again.
 pub async fn run<C: ConnectionLike + Send>(connection: &mut C, requests: &[&[CounterCall]]) -> Result<Vec<Vec<CounterReply>>, StoreError> {
     if requests.iter().all(|request| request.is_empty()) {
         return Ok(vec![Vec::new(); requests.len()]);

@@ -57,31 +57,3 @@ pub enum StoreError {
     #[error("the script's reply is unreadable: {0}")]
     Reply(&'static str),
 }
-
-impl StoreError {
-    /// Whether the call may have counted all the same, so that sending it again could count twice. An error that the server sends before
-    /// the script's first write did not count.
-    #[must_use]
-    pub fn may_have_counted(&self) -> bool {
-        match self {
-            Self::Redis(error) => error.code().is_none_or(|code| {
-                !matches!(
-                    code,
-                    "NOSCRIPT"
-                        | "MOVED"
-                        | "ASK"
-                        | "CROSSSLOT"
-                        | "LOADING"
-                        | "CLUSTERDOWN"
-                        | "READONLY"
-                        | "TRYAGAIN"
-                        | "MASTERDOWN"
-                        | "NOAUTH"
-                        | "NOPERM"
-                        | "BUSY"
-                )
-            }),
-            Self::Reply(_) => true,
-        }
-    }
-}

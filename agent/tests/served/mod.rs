@@ -18,6 +18,7 @@ use weir_agent::settings::{AgentSettings, ListenSettings, RulesFrom};
 use weir_agent::transport::listen::Listeners;
 use weir_agent::transport::serve::serve;
 use weir_core::config::DomainConfig;
+use weir_testbed::await_until;
 
 /// How long a condition may take to come true.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -118,13 +119,11 @@ impl Served {
 
 /// Waits until `condition` holds.
 pub(crate) async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
-    let looking = async {
-        loop {
-            if let Some(value) = condition().await {
-                return value;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("not in time: {what}"))
+    let mut found = None;
+    let there = await_until(PATIENCE, async || {
+        found = condition().await;
+        found.is_some()
+    });
+    assert!(there.await, "not in time: {what}");
+    found.unwrap()
 }

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use sqlx::{FromRow, PgConnection};
 use uuid::Uuid;
+use weir_core::decision::Outcome;
 
-use super::outcome::Outcome;
+use super::outcome;
 use super::range::Range;
 use crate::db::time::Time;
 
@@ -123,7 +124,7 @@ impl Denial {
             rule: row.rule,
             tier: row.tier,
             subject: row.subject,
-            outcome: Outcome::from_number(row.outcome)?,
+            outcome: outcome::from_number(row.outcome)?,
             reason: row.reason,
             method: row.method,
             host: row.host,

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, PgConnection};
+use weir_core::decision::Outcome;
 
-use super::outcome::Outcome;
+use super::outcome;
 use super::range::Range;
 use super::table;
 
@@ -70,7 +71,7 @@ pub async fn totals(connection: &mut PgConnection, domain: &str, rule: Option<&s
         sqlx::query_as(AssertSqlSafe(sql)).bind(domain).bind(range.from).bind(range.to).bind(rule).fetch_all(connection).await?;
     let mut totals = Totals::default();
     for (outcome, requests) in rows {
-        if let Some(outcome) = Outcome::from_number(outcome) {
+        if let Some(outcome) = outcome::from_number(outcome) {
             totals.add(outcome, requests);
         }
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, PgConnection};
+use weir_core::decision::Outcome;
 
-use super::outcome::Outcome;
+use super::outcome;
 use super::range::Range;
 use super::table;
 
@@ -96,7 +97,7 @@ pub async fn series(
     let times: Vec<i64> = range.times(step).collect();
     let mut all: BTreeMap<Key, Series> = BTreeMap::new();
     for (time, outcome, part, requests, units) in rows {
-        let (Some(outcome), Ok(at)) = (Outcome::from_number(outcome), times.binary_search(&time)) else { continue };
+        let (Some(outcome), Ok(at)) = (outcome::from_number(outcome), times.binary_search(&time)) else { continue };
         let key = Key::new(group_by, outcome, part);
         let series = all.entry(key.clone()).or_insert_with(|| Series::empty(key, times.len()));
         series.requests[at] = requests;

@@ -1127,7 +1127,7 @@ export interface components {
             error: number;
         };
         /**
-         * @description What became of a request.
+         * @description How a decision is counted, in metrics and analytics.
          * @enum {string}
          */
         Outcome: "allowed" | "denied" | "shadow_denied" | "degraded_allowed" | "degraded_denied" | "unavailable";
