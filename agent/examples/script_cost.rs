@@ -51,7 +51,7 @@ async fn main() -> anyhow::Result<()> {
 /// A batch of single-limit requests of different subjects; with a limit of 1 nearly all are refused.
 fn batch(place: usize, algorithm: Algorithm, limit: u64) -> redis::Cmd {
     let secret = HashSecret::built_in();
-    let bound = Bound { algorithm, limit, capacity: limit, window_us: 60_000_000 };
+    let bound = Bound { algorithm, limit, capacity: limit, window_us: 60_000_000, calendar: None };
     let calls: Vec<CounterCall> = (0..BATCH)
         .map(|k| {
             let subject = format!("user:{}", (place * 7_919 + k * 613) % SUBJECTS);

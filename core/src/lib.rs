@@ -5,6 +5,7 @@
 //! counter keys, [`algorithm`] says how each algorithm counts, and [`decision`] is the answer with its headers.
 
 pub mod algorithm;
+pub mod calendar;
 pub mod client_ip;
 pub mod clock;
 pub mod config;

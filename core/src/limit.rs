@@ -1,7 +1,10 @@
 //! How much may pass: the limit of one tier in one rule, and the algorithm that counts it.
 
+use std::fmt;
+
 use serde::Serialize;
 
+use crate::calendar::Calendar;
 use crate::span::Span;
 
 /// The largest limit, burst and cost: the largest whole number that a double holds exactly, less one, because Redis' Lua has only doubles.
@@ -21,7 +24,7 @@ pub enum Algorithm {
     TokenBucket,
     /// At most `limit` in every window that ends now, in 60 slots.
     SlidingWindow,
-    /// At most `limit` in each window aligned to the epoch.
+    /// At most `limit` in each window, aligned to the epoch or to a calendar.
     FixedWindow,
 }
 
@@ -49,11 +52,49 @@ pub enum Limit {
     Limited {
         /// Units per window, 0 to [`MAX_UNITS`]. 0 refuses everything as `blocked`.
         limit: u64,
-        /// The window, [`MIN_WINDOW`] to [`MAX_WINDOW`].
-        window: Span,
+        /// The window.
+        window: Window,
         /// Capacity of a token bucket, 1 to [`MAX_UNITS`]; `limit` if absent. Only for `token_bucket`.
         burst: Option<u64>,
     },
+}
+
+/// The time in which the units of a limit may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Window {
+    /// Of this length, [`MIN_WINDOW`] to [`MAX_WINDOW`].
+    Span(Span),
+    /// A minute, hour, day, week or month of a calendar. Only for `fixed_window`.
+    Calendar(Calendar),
+}
+
+impl Window {
+    /// Its length in microseconds; of a calendar's windows the longest.
+    #[must_use]
+    pub const fn longest_us(self) -> u64 {
+        match self {
+            Self::Span(span) => span.as_micros(),
+            Self::Calendar(calendar) => calendar.unit.longest_us(),
+        }
+    }
+
+    /// The calendar, if the window is one's.
+    #[must_use]
+    pub const fn calendar(self) -> Option<Calendar> {
+        match self {
+            Self::Span(_) => None,
+            Self::Calendar(calendar) => Some(calendar),
+        }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Span(span) => span.fmt(f),
+            Self::Calendar(calendar) => calendar.fmt(f),
+        }
+    }
 }
 
 /// A limit together with its algorithm: all that a counter store needs to know besides the key and the cost.
@@ -65,6 +106,8 @@ pub struct Bound {
     pub limit: u64,
     /// The most that can pass at one instant: `burst` for a token bucket, else `limit`.
     pub capacity: u64,
-    /// The window in microseconds.
+    /// The window in microseconds; of a calendar's windows the longest.
     pub window_us: u64,
+    /// The calendar that the windows follow; `None`: they are aligned to the epoch, or to nothing. Only for `fixed_window`.
+    pub calendar: Option<Calendar>,
 }

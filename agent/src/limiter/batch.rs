@@ -130,7 +130,7 @@ mod tests {
 
     fn call() -> CounterCall {
         let key = counter_key(&HashSecret::built_in(), Tag::of_rule(&HashSecret::built_in(), "d", "r", &[]), "r", &[]);
-        let bound = Bound { algorithm: Algorithm::TokenBucket, limit: 1, capacity: 1, window_us: 1_000_000 };
+        let bound = Bound { algorithm: Algorithm::TokenBucket, limit: 1, capacity: 1, window_us: 1_000_000, calendar: None };
         CounterCall { key, bound, cost: 1, shadow: false }
     }
 

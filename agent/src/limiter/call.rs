@@ -88,7 +88,8 @@ impl Job {
     pub(super) fn probe() -> Self {
         let secret = HashSecret::built_in();
         let key = counter_key(&secret, Tag::of_rule(&secret, "weir", "probe", &[]), "probe", &[]);
-        let bound = Bound { algorithm: Algorithm::FixedWindow, limit: MAX_UNITS, capacity: MAX_UNITS, window_us: 1_000_000 };
+        let bound =
+            Bound { algorithm: Algorithm::FixedWindow, limit: MAX_UNITS, capacity: MAX_UNITS, window_us: 1_000_000, calendar: None };
         Self::Probe(CounterCall { key, bound, cost: 1, shadow: false })
     }
 

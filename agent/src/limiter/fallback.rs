@@ -135,7 +135,7 @@ impl Share {
         let minute = self.of(bound.limit, generosity) * (MOST_REFILL_US / bound.window_us as f64);
         let capacity = self.of(bound.capacity, generosity).min(minute).max(1.0);
         let window_us = whole_units((bound.window_us as f64 * f64::from(self.agents) / generosity).ceil()).max(1);
-        Bound { algorithm: Algorithm::TokenBucket, limit: bound.limit, capacity: whole_units(capacity), window_us }
+        Bound { algorithm: Algorithm::TokenBucket, limit: bound.limit, capacity: whole_units(capacity), window_us, calendar: None }
     }
 
     /// The call on the local bucket. A cost above the bucket's capacity but within the rule's passes on a full bucket only, and leaves a
@@ -193,7 +193,12 @@ mod tests {
         let secret = HashSecret::built_in();
         let key = counter_key(&secret, Tag::of_rule(&secret, "d", "r", &[]), "r", &[]);
         let window_us = u64::try_from(window.as_micros()).unwrap();
-        CounterCall { key, bound: Bound { algorithm: Algorithm::SlidingWindow, limit, capacity: limit, window_us }, cost, shadow: false }
+        CounterCall {
+            key,
+            bound: Bound { algorithm: Algorithm::SlidingWindow, limit, capacity: limit, window_us, calendar: None },
+            cost,
+            shadow: false,
+        }
     }
 
     fn decide(fallback: &Fallback, call: &CounterCall) -> CounterReply {

@@ -25,15 +25,15 @@ pub(crate) fn key(subject: &str) -> CounterKey {
 }
 
 pub(crate) const fn bucket(limit: u64, capacity: u64, window_us: u64) -> Bound {
-    Bound { algorithm: Algorithm::TokenBucket, limit, capacity, window_us }
+    Bound { algorithm: Algorithm::TokenBucket, limit, capacity, window_us, calendar: None }
 }
 
 pub(crate) const fn sliding(limit: u64, window_us: u64) -> Bound {
-    Bound { algorithm: Algorithm::SlidingWindow, limit, capacity: limit, window_us }
+    Bound { algorithm: Algorithm::SlidingWindow, limit, capacity: limit, window_us, calendar: None }
 }
 
 pub(crate) const fn fixed(limit: u64, window_us: u64) -> Bound {
-    Bound { algorithm: Algorithm::FixedWindow, limit, capacity: limit, window_us }
+    Bound { algorithm: Algorithm::FixedWindow, limit, capacity: limit, window_us, calendar: None }
 }
 
 /// The same limit under each algorithm.

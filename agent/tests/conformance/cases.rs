@@ -276,7 +276,7 @@ async fn bb_52_more_than_a_thousand_per_second() {
         for limit in [1_001, 2_000, 999_999, 1_000_001, u64::from(u32::MAX)] {
             for algorithm in Algorithm::ALL {
                 // Four times the limit, in twentieths of it, over five seconds; the bucket starts full.
-                let bound = Bound { algorithm, limit, capacity: limit, window_us: SECOND };
+                let bound = Bound { algorithm, limit, capacity: limit, window_us: SECOND, calendar: None };
                 let (key, cost) = (key_of("d", &format!("{limit}-{}", algorithm.as_str())), limit / 20);
                 let mut passed = 0;
                 for step in 0..400 {

@@ -41,7 +41,7 @@ fn bound() -> impl Strategy<Value = Bound> {
             Algorithm::TokenBucket => burst.unwrap_or(limit).max(1),
             _ => limit,
         };
-        Bound { algorithm, limit, capacity, window_us }
+        Bound { algorithm, limit, capacity, window_us, calendar: None }
     })
 }
 

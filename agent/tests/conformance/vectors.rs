@@ -79,7 +79,7 @@ impl Sequence {
     fn bound(&self, name: &str) -> Bound {
         let limits = &self.bounds[name];
         let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.as_str() == limits.algorithm).expect("an algorithm");
-        Bound { algorithm, limit: limits.limit, capacity: limits.capacity, window_us: limits.window_ms * 1_000 }
+        Bound { algorithm, limit: limits.limit, capacity: limits.capacity, window_us: limits.window_ms * 1_000, calendar: None }
     }
 
     async fn play(&self, store: &mut Clocked) {

@@ -76,7 +76,7 @@ pub(crate) fn key_on(limiter: &Limiter, shard: &str, rule: &str) -> CounterKey {
 }
 
 pub(crate) fn bound(algorithm: Algorithm, limit: u64, window: Duration) -> Bound {
-    Bound { algorithm, limit, capacity: limit, window_us: u64::try_from(window.as_micros()).expect("fits") }
+    Bound { algorithm, limit, capacity: limit, window_us: u64::try_from(window.as_micros()).expect("fits"), calendar: None }
 }
 
 pub(crate) fn policy(mode: FailureMode) -> FailurePolicy {

@@ -27,6 +27,7 @@ fn bound(algorithm: Algorithm) -> impl Strategy<Value = Bound> {
         // Not so much that it drains for centuries: waits end at 2^53 µs.
         capacity: if algorithm == Algorithm::TokenBucket { burst.unwrap_or(limit).min(limit * 2_000) } else { limit },
         window_us: window_us.max(SECOND),
+        calendar: None,
     })
 }
 
@@ -119,7 +120,7 @@ proptest! {
         (limit, window) in prop::sample::select(vec![(1u64, 1u64), (7, 10), (100, 60)]),
         phase in 0..60 * SECOND,
     ) {
-        let bound = Bound { algorithm, limit, capacity: limit, window_us: window * SECOND };
+        let bound = Bound { algorithm, limit, capacity: limit, window_us: window * SECOND, calendar: None };
         // A token bucket counts in steps of 16 µs and rounds against the client.
         let slack = if algorithm == Algorithm::TokenBucket { 32 } else { 1 };
         let (mut counter, start) = (None, START + phase);
@@ -178,7 +179,7 @@ proptest! {
 fn a_refund_creates_nothing() {
     for algorithm in Algorithm::ALL {
         let mut counter = None;
-        let bound = Bound { algorithm, limit: 5, capacity: 5, window_us: SECOND };
+        let bound = Bound { algorithm, limit: 5, capacity: 5, window_us: SECOND, calendar: None };
         assert_eq!((give_back(&mut counter, &bound, 3, START, START), counter), (0, None));
     }
 }
@@ -186,7 +187,7 @@ fn a_refund_creates_nothing() {
 #[test]
 fn a_peek_changes_nothing_and_creates_nothing() {
     for algorithm in Algorithm::ALL {
-        let bound = Bound { algorithm, limit: 5, capacity: 5, window_us: SECOND };
+        let bound = Bound { algorithm, limit: 5, capacity: 5, window_us: SECOND, calendar: None };
         let mut counter = None;
         let reply = check(&mut counter, bound, 0, START);
         assert_eq!((reply.allowed, reply.remaining, &counter), (true, 5, &None));
@@ -201,7 +202,7 @@ fn a_peek_changes_nothing_and_creates_nothing() {
 #[test]
 fn bb_08_a_lost_ttl_is_healed() {
     for algorithm in Algorithm::ALL {
-        let bound = Bound { algorithm, limit: 1, capacity: 1, window_us: SECOND };
+        let bound = Bound { algorithm, limit: 1, capacity: 1, window_us: SECOND, calendar: None };
         let mut counter = None;
         assert!(check(&mut counter, bound, 1, START).allowed);
         counter.as_mut().unwrap().expires_ms = None;

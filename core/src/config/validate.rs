@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::read::{MAX_RULES, MAX_TIERS};
 use crate::domain::Defaults;
-use crate::limit::{Algorithm, Limit, MAX_UNITS};
+use crate::limit::{Algorithm, Limit, MAX_UNITS, Window};
 use crate::mistake::Mistakes;
 use crate::name::Name;
 use crate::rule::{KeyPart, Rule};
@@ -82,11 +82,14 @@ impl Parts<'_> {
     fn limits_fit_algorithm(&self, pointer: &str, rule: &Rule, mistakes: &mut Mistakes) {
         let algorithm = rule.algorithm.or(self.defaults.algorithm).unwrap_or_default();
         for (tier, limit) in &rule.limits {
-            let Limit::Limited { limit, window, burst: Some(burst) } = *limit else { continue };
-            let mistake = burst_mistake(algorithm, limit, window, burst);
-            if let Some(mistake) = mistake {
-                let tier = tier.as_ref().map_or("*", |name| name.as_str());
-                mistakes.add(format!("{pointer}/limits/{tier}/burst"), mistake);
+            let Limit::Limited { limit, window, burst } = *limit else { continue };
+            let tier = tier.as_ref().map_or("*", |name| name.as_str());
+            let mut note = |field: &str, mistake: String| mistakes.add(format!("{pointer}/limits/{tier}/{field}"), mistake);
+            if window.calendar().is_some() && algorithm != Algorithm::FixedWindow {
+                note("calendar", format!("only fixed_window follows a calendar, not {}: give a window", algorithm.as_str()));
+            }
+            if let Some(mistake) = burst.and_then(|burst| burst_mistake(algorithm, limit, window, burst)) {
+                note("burst", mistake);
             }
         }
     }
@@ -98,9 +101,9 @@ impl Parts<'_> {
         if algorithm == Algorithm::TokenBucket || rule.key.iter().any(|part| matches!(part, KeyPart::Subject | KeyPart::Tier)) {
             return;
         }
-        let windows: BTreeSet<Span> = rule.limits.values().filter_map(counted_window).collect();
+        let windows: BTreeSet<Window> = rule.limits.values().filter_map(counted_window).collect();
         if windows.len() > 1 {
-            let windows: Vec<String> = windows.iter().map(Span::to_string).collect();
+            let windows: Vec<String> = windows.iter().map(Window::to_string).collect();
             let detail = format!(
                 "all tiers share one counter, and {} keeps only one window of {}: add tier to the key, or give all tiers the same window",
                 algorithm.as_str(),
@@ -112,21 +115,21 @@ impl Parts<'_> {
 }
 
 /// The window of a limit that counts anything.
-fn counted_window(limit: &Limit) -> Option<Span> {
+fn counted_window(limit: &Limit) -> Option<Window> {
     match limit {
         Limit::Limited { limit: 1.., window, .. } => Some(*window),
         _ => None,
     }
 }
 
-fn burst_mistake(algorithm: Algorithm, limit: u64, window: Span, burst: u64) -> Option<String> {
+fn burst_mistake(algorithm: Algorithm, limit: u64, window: Window, burst: u64) -> Option<String> {
     if algorithm != Algorithm::TokenBucket {
         return Some(format!("only token_bucket has a burst, not {}", algorithm.as_str()));
     }
     if limit == 0 {
         return Some("a limit of 0 blocks everything and has no burst".to_owned());
     }
-    let most = u128::from(limit) * u128::from(MAX_REFILL.as_micros()) / u128::from(window.as_micros().max(1));
+    let most = u128::from(limit) * u128::from(MAX_REFILL.as_micros()) / u128::from(window.longest_us().max(1));
     let most = most.min(u128::from(MAX_UNITS));
     (u128::from(burst) > most)
         .then(|| format!("must be at most {most}: a larger burst takes longer than {MAX_REFILL} to refill at {limit} per {window}"))

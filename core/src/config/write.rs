@@ -6,10 +6,10 @@ use serde::ser::{SerializeMap as _, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::DomainConfig;
-use crate::limit::Limit;
+use crate::limit::{Limit, Window};
 use crate::name::Name;
 
-/// Limits as a map from tier name, or `"*"`, to `{limit, window, burst}` or `{unlimited: true}`.
+/// Limits as a map from tier name, or `"*"`, to `{limit, window, burst}`, `{limit, calendar, time_zone}` or `{unlimited: true}`.
 pub(crate) fn limits<S: Serializer>(limits: &BTreeMap<Option<Name>, Limit>, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(limits.len()))?;
     for (tier, value) in limits {
@@ -21,8 +21,13 @@ pub(crate) fn limits<S: Serializer>(limits: &BTreeMap<Option<Name>, Limit>, seri
 fn limit(limit: Limit) -> Value {
     match limit {
         Limit::Unlimited => json!({ "unlimited": true }),
-        Limit::Limited { limit, window, burst: None } => json!({ "limit": limit, "window": window }),
-        Limit::Limited { limit, window, burst: Some(burst) } => json!({ "limit": limit, "window": window, "burst": burst }),
+        Limit::Limited { limit, window: Window::Span(window), burst: None } => json!({ "limit": limit, "window": window }),
+        Limit::Limited { limit, window: Window::Span(window), burst: Some(burst) } => {
+            json!({ "limit": limit, "window": window, "burst": burst })
+        }
+        Limit::Limited { limit, window: Window::Calendar(calendar), .. } => {
+            json!({ "limit": limit, "calendar": calendar.unit, "time_zone": calendar.zone })
+        }
     }
 }
 

@@ -34,5 +34,5 @@ fn not_higher(wide: Limit, narrow: Limit) -> bool {
         return false;
     };
     let rate = |limit: u64, other_window: u64| u128::from(limit) * u128::from(other_window);
-    rate(a, b_window.as_micros()) <= rate(b, a_window.as_micros()) && a_burst.unwrap_or(a) <= b_burst.unwrap_or(b)
+    rate(a, b_window.longest_us()) <= rate(b, a_window.longest_us()) && a_burst.unwrap_or(a) <= b_burst.unwrap_or(b)
 }

@@ -43,7 +43,8 @@ fn bound(limit: Limit, algorithm: Algorithm) -> TierLimit {
     match limit {
         Limit::Unlimited => None,
         Limit::Limited { limit, window, burst } => {
-            Some(Bound { algorithm, limit, capacity: burst.unwrap_or(limit), window_us: window.as_micros() })
+            let (window_us, calendar) = (window.longest_us(), window.calendar());
+            Some(Bound { algorithm, limit, capacity: burst.unwrap_or(limit), window_us, calendar })
         }
     }
 }

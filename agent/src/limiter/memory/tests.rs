@@ -43,7 +43,7 @@ fn key(subject: &str) -> CounterKey {
 }
 
 fn bucket(limit: u64, window_us: u64) -> Bound {
-    Bound { algorithm: Algorithm::TokenBucket, limit, capacity: limit, window_us }
+    Bound { algorithm: Algorithm::TokenBucket, limit, capacity: limit, window_us, calendar: None }
 }
 
 fn check(store: &MemoryStore, subject: &str, bound: Bound) -> CounterReply {

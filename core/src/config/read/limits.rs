@@ -7,9 +7,16 @@ use serde_json::Value;
 use super::MAX_TIERS;
 use super::object::{Object, kind_of};
 use super::value;
-use crate::limit::{Limit, MAX_UNITS, MAX_WINDOW, MIN_WINDOW};
+use crate::calendar::{Calendar, CalendarUnit, Zone};
+use crate::limit::{Limit, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Window};
 use crate::mistake::{Mistakes, child};
 use crate::name::Name;
+
+const FIELDS: [&str; 6] = ["limit", "window", "calendar", "time_zone", "burst", "unlimited"];
+const UNITS: [(&str, CalendarUnit); CalendarUnit::ALL.len()] = {
+    let [a, b, c, d, e] = CalendarUnit::ALL;
+    [(a.as_str(), a), (b.as_str(), b), (c.as_str(), c), (d.as_str(), d), (e.as_str(), e)]
+};
 
 /// A map from tier name, or `"*"`, to a limit.
 pub(super) fn limits(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> Option<BTreeMap<Option<Name>, Limit>> {
@@ -36,14 +43,41 @@ pub(super) fn limits(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> O
 }
 
 fn limit(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> Option<Limit> {
-    let object = Object::open(value, pointer, &["limit", "window", "burst", "unlimited"], mistakes)?;
+    let object = Object::open(value, pointer, &FIELDS, mistakes)?;
     if object.has("unlimited") {
         return unlimited(&object, pointer, mistakes);
     }
     let limit = object.required("limit", mistakes, units(0));
-    let window = object.required("window", mistakes, value::span(MIN_WINDOW..=MAX_WINDOW));
+    let window = window(&object, pointer, mistakes);
     let burst = object.optional("burst", mistakes, units(1));
     Some(Limit::Limited { limit: limit?, window: window?, burst })
+}
+
+/// `window`, or `calendar` with an optional `time_zone`.
+fn window(object: &Object<'_>, pointer: &str, mistakes: &mut Mistakes) -> Option<Window> {
+    if !object.has("calendar") {
+        let window = object.required("window", mistakes, value::span(MIN_WINDOW..=MAX_WINDOW)).map(Window::Span);
+        if object.has("time_zone") {
+            mistakes.add(child(pointer, "time_zone"), "only a calendar has a time zone: give calendar (minute, hour, day, week or month)");
+        }
+        return window;
+    }
+    if object.has("window") {
+        mistakes.add(pointer, "must have either window or calendar, not both");
+    }
+    let unit = object.optional("calendar", mistakes, value::choice(&UNITS));
+    let zone = if object.has("time_zone") { object.optional("time_zone", mistakes, zone) } else { Some(Zone::utc()) };
+    Some(Window::Calendar(Calendar { unit: unit?, zone: zone? }))
+}
+
+fn zone(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> Option<Zone> {
+    let name = value::text(value, pointer, mistakes)?;
+    let zone = Zone::new(name);
+    if zone.is_none() {
+        let meant = Zone::resembling(name).map(|known| format!("; did you mean {known}?")).unwrap_or_default();
+        mistakes.add(pointer, format!("must be the name of a time zone, such as Europe/Zurich or UTC{meant}"));
+    }
+    zone
 }
 
 fn unlimited(object: &Object<'_>, pointer: &str, mistakes: &mut Mistakes) -> Option<Limit> {
@@ -52,8 +86,8 @@ fn unlimited(object: &Object<'_>, pointer: &str, mistakes: &mut Mistakes) -> Opt
         mistakes.add(child(pointer, "unlimited"), "must be true; leave it out and give limit and window for a limit");
         return None;
     }
-    if ["limit", "window", "burst"].iter().any(|field| object.has(field)) {
-        mistakes.add(pointer, "must have either unlimited or limit and window, not both");
+    if FIELDS.iter().filter(|field| **field != "unlimited").any(|field| object.has(field)) {
+        mistakes.add(pointer, "must have either unlimited or a limit, not both");
         return None;
     }
     Some(Limit::Unlimited)

@@ -176,7 +176,7 @@ fn unlimited_stands_alone() {
     read(json!({ "unlimited": true })).unwrap();
     assert_eq!(
         read(json!({ "unlimited": true, "limit": 1 })).unwrap_err(),
-        "/rules/0/limits/*: must have either unlimited or limit and window, not both"
+        "/rules/0/limits/*: must have either unlimited or a limit, not both"
     );
     assert!(read(json!({ "unlimited": false })).unwrap_err().starts_with("/rules/0/limits/*/unlimited: must be true"));
     assert!(read(json!({ "unlimited": null })).unwrap_err().starts_with("/rules/0/limits/*/unlimited: must be true"));

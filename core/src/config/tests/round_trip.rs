@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::config::DomainConfig;
 use crate::domain::{Defaults, Domain, DomainMode};
 use crate::failure::{Escalation, FailureMode, FailurePolicy};
-use crate::limit::{Algorithm, Limit, MAX_UNITS};
+use crate::limit::{Algorithm, Limit, MAX_UNITS, Window};
 use crate::name::Name;
 use crate::rule::{DescriptorMatch, HeaderMatch, KeyPart, Match, Rule, RuleMode, ValueMatch};
 use crate::span::Span;
@@ -43,12 +43,12 @@ fn limit() -> impl Strategy<Value = Limit> {
         Just(Limit::Unlimited),
         (0..=MAX_UNITS, 1_000..31_622_400_000_u64).prop_map(|(limit, window)| Limit::Limited {
             limit,
-            window: Span::from_millis(window),
+            window: Window::Span(Span::from_millis(window)),
             burst: None
         }),
         (1..=MAX_UNITS, 1..3_660_u64).prop_map(|(limit, days)| Limit::Limited {
             limit,
-            window: Span::from_secs(days.min(366) * 86_400),
+            window: Window::Span(Span::from_secs(days.min(366) * 86_400)),
             burst: Some(limit)
         }),
     ]

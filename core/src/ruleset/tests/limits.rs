@@ -24,7 +24,7 @@ fn bound(chosen: &Chosen) -> Option<Bound> {
 #[test]
 fn each_tier_has_its_limit() {
     let rules = compile("  - {name: r, limits: {paid: {limit: 1000, window: 60s, burst: 50}, '*': {limit: 100, window: 60s}}}");
-    let star = Bound { algorithm: Algorithm::TokenBucket, limit: 100, capacity: 100, window_us: 60_000_000 };
+    let star = Bound { algorithm: Algorithm::TokenBucket, limit: 100, capacity: 100, window_us: 60_000_000, calendar: None };
     for tier in [None, Some("free"), Some("gold"), Some(""), Some("PAID")] {
         let chosen = only(&rules, tier);
         assert_eq!((bound(&chosen), chosen.source), (Some(star), Source::AnyTier), "{tier:?}");
@@ -74,7 +74,10 @@ fn the_domains_defaults_fill_in_what_rules_leave_out() {
     assert_eq!(shown, [(0, "fixed_window", "closed", "a"), (1, "sliding_window", "open", "b")]);
     assert_eq!(only(&rules, None).effective, {
         let Effective::Counted { key, .. } = only(&rules, None).effective else { panic!() };
-        Effective::Counted { bound: Bound { algorithm: Algorithm::FixedWindow, limit: 10, capacity: 10, window_us: 1_000_000 }, key }
+        Effective::Counted {
+            bound: Bound { algorithm: Algorithm::FixedWindow, limit: 10, capacity: 10, window_us: 1_000_000, calendar: None },
+            key,
+        }
     });
 }
 
