@@ -22,9 +22,9 @@ pub(super) fn hopeless(choice: &Choice) -> bool {
     })
 }
 
-/// The decision, given one answer per limit that was asked, in the order of `choice`. Limits that were not asked although they could
-/// have been are left out: nothing is known of them.
-pub(super) fn assemble(set: &RuleSet, domain: Arc<str>, choice: &Choice, answers: &[LimitAnswer]) -> Decision {
+/// The decision, given one answer per limit that can be asked, in the order of `choice`; none at all if nothing needed to be asked. Limits
+/// that were not asked although they could have been are left out: nothing is known of them.
+pub(super) fn assemble(set: &RuleSet, domain: Arc<str>, choice: &Choice, answers: &[Option<LimitAnswer>]) -> Decision {
     let mut answers = answers.iter();
     let mut limits = Vec::with_capacity(choice.rules.len());
     for chosen in &choice.rules {
@@ -40,7 +40,7 @@ pub(super) fn assemble(set: &RuleSet, domain: Arc<str>, choice: &Choice, answers
                 limit.reason = Reason::CostExceedsCapacity;
             }
             Effective::Counted { bound, .. } => {
-                let Some(answer) = answers.next() else { continue };
+                let Some(Some(answer)) = answers.next() else { continue };
                 report(bound, &mut limit);
                 counted(bound, answer, &mut limit);
             }

@@ -43,6 +43,8 @@ pub(super) struct LimiterMetrics {
     refunds: Counts,
     lost_refunds: Counts,
     replaced: Counts,
+    /// Requests refused by the deny cache, without asking a shard.
+    pub(super) denied_from_cache: Counter,
 }
 
 impl Default for LimiterMetrics {
@@ -61,6 +63,7 @@ impl Default for LimiterMetrics {
             refunds: Counts::default(),
             lost_refunds: Counts::default(),
             replaced: Counts::default(),
+            denied_from_cache: Counter::default(),
         }
     }
 }
@@ -80,6 +83,8 @@ impl LimiterMetrics {
         registry.register("weir_shard_refunds", "Counters to which units were given back", self.refunds.clone());
         registry.register("weir_shard_lost_refunds", "Refunds that did not reach the shard", self.lost_refunds.clone());
         registry.register("weir_shard_replaced_states", "Unreadable counters replaced by empty ones", self.replaced.clone());
+        let denied_from_cache = self.denied_from_cache.clone();
+        registry.register("weir_denied_from_cache", "Requests refused without asking a shard, which had just refused", denied_from_cache);
     }
 
     /// The handles of one shard.

@@ -2,7 +2,8 @@
 //! without the shard, the rule's failure policy.
 //!
 //! [`Limiter::decide`] is the whole journey. Per shard: `batch` is what waits, `session` the task that owns the connection, `call` one
-//! round trip, [`breaker`] when there is one at all. `settle` makes one answer of what came back, with `fallback` for what did not.
+//! round trip, [`breaker`] when there is one at all. `settle` makes one answer of what came back, with `fallback` for what did not. What
+//! was refused a moment ago `deny_cache` refuses again, without any of them.
 
 pub mod address;
 mod agents;
@@ -10,6 +11,7 @@ mod batch;
 pub mod breaker;
 mod call;
 mod connection;
+mod deny_cache;
 mod fallback;
 pub mod memory;
 mod metrics;
@@ -37,6 +39,7 @@ use weir_core::key::CounterKey;
 use weir_core::name::Name;
 
 use self::breaker::BreakerState;
+use self::deny_cache::DenyCache;
 use self::fallback::Fallback;
 use self::memory::MemoryStore;
 use self::metrics::LimiterMetrics;
@@ -92,6 +95,7 @@ pub struct Limiter {
     changing: Mutex<()>,
     memory: Arc<MemoryStore>,
     fallback: Fallback,
+    denied: DenyCache,
     metrics: LimiterMetrics,
 }
 
@@ -105,6 +109,7 @@ impl Limiter {
             changing: Mutex::new(()),
             fallback: Fallback::new(memory.clone(), settings.agents, clock),
             memory,
+            denied: DenyCache::new(),
             metrics: LimiterMetrics::default(),
             settings,
         }
@@ -161,6 +166,12 @@ impl Limiter {
         self.shards.load().owner(key).map(|shard| shard.name().clone())
     }
 
+    /// Forgets that a shard refused `key`, because its counter or its limit was changed on purpose: the next check asks the shard. Other agents
+    /// see the change within a quarter of a second.
+    pub fn forget_denials(&self, key: &CounterKey) {
+        self.denied.forget(key);
+    }
+
     /// Closes all connections, once what is on its way has had a moment to arrive. Checks after this are degraded.
     pub async fn shutdown(&self) {
         let shards = self.shards.load_full();
@@ -173,30 +184,50 @@ impl Limiter {
     }
 
     /// Decides all limits of one request: all or nothing for those that can refuse. One answer per query, in order, by `deadline` at
-    /// the latest.
+    /// the latest; `None` where a limit was not asked, because another is known to refuse: then nothing is consumed anywhere.
     ///
     /// All shards are asked at once, each with one call that may carry other requests too. Dropping the future takes back what has not
     /// been sent.
-    pub async fn decide(&self, queries: &[LimitQuery], deadline: Instant) -> Vec<LimitAnswer> {
+    pub async fn decide(&self, queries: &[LimitQuery], deadline: Instant) -> Vec<Option<LimitAnswer>> {
         if self.settings.count_on == CountOn::Memory {
             return self.decide_in_memory(queries);
         }
         let now = Instant::now();
-        let asked = self.shards.load().ask(queries, wait_until(now, deadline));
+        let known: Vec<Option<LimitAnswer>> = queries.iter().map(|query| self.denied.find(&query.call, now)).collect();
+        if queries.iter().zip(&known).any(|(query, denial)| denial.is_some() && !query.call.shadow) {
+            self.metrics.denied_from_cache.inc();
+            return known;
+        }
+        self.ask(queries, known, now, deadline).await
+    }
+
+    /// Asks the shards for all but what is known.
+    async fn ask(
+        &self,
+        queries: &[LimitQuery],
+        known: Vec<Option<LimitAnswer>>,
+        now: Instant,
+        deadline: Instant,
+    ) -> Vec<Option<LimitAnswer>> {
+        let members = |member: &usize| known[*member].is_none();
+        let asked = self.shards.load().ask(queries, (0..queries.len()).filter(members), wait_until(now, deadline));
         let mut heard = Vec::with_capacity(asked.len().max(1));
         for question in asked {
             heard.push(question.hear().await);
         }
-        if heard.is_empty() && !queries.is_empty() {
-            heard.push(Heard::nowhere(queries.len(), self.shards.load().since, now));
+        if heard.is_empty() {
+            heard.push(Heard::nowhere((0..queries.len()).filter(members).collect(), self.shards.load().since, now));
         }
-        Settlement::of(queries, &heard, &self.fallback)
+        for group in &heard {
+            group.note_denials(queries, &self.denied, now);
+        }
+        Settlement::of(queries, known, &heard, &self.fallback)
     }
 
-    fn decide_in_memory(&self, queries: &[LimitQuery]) -> Vec<LimitAnswer> {
+    fn decide_in_memory(&self, queries: &[LimitQuery]) -> Vec<Option<LimitAnswer>> {
         let calls: Vec<CounterCall> = queries.iter().map(|query| query.call.clone()).collect();
         let replies = self.memory.check_now(&[&calls]).pop().unwrap_or_default();
-        replies.into_iter().map(|reply| LimitAnswer { reply, degraded: None, shard: None }).collect()
+        replies.into_iter().map(|reply| Some(LimitAnswer { reply, degraded: None, shard: None })).collect()
     }
 }
 

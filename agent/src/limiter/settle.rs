@@ -8,6 +8,7 @@ use weir_core::decision::{Cause, Degraded};
 use weir_core::failure::FailureMode;
 
 use super::batch::Answer;
+use super::deny_cache::DenyCache;
 use super::fallback::{self, Fallback, LocalCall};
 use super::shard::Shard;
 use super::store::Refund;
@@ -26,9 +27,17 @@ pub(super) struct Heard {
 
 impl Heard {
     /// Nothing, because there is no shard.
-    pub(super) fn nowhere(queries: usize, since: Instant, now: Instant) -> Self {
+    pub(super) fn nowhere(members: Vec<usize>, since: Instant, now: Instant) -> Self {
         let away = now.saturating_duration_since(since);
-        Self { shard: None, members: (0..queries).collect(), answer: Err(Cause::NoShards), away }
+        Self { shard: None, members, answer: Err(Cause::NoShards), away }
+    }
+
+    /// Remembers what the shard refused when it was asked at `sent`.
+    pub(super) fn note_denials(&self, queries: &[LimitQuery], denied: &DenyCache, sent: Instant) {
+        let (Some(shard), Ok(replies)) = (&self.shard, &self.answer) else { return };
+        for (member, reply) in self.members.iter().zip(replies) {
+            denied.note(&queries[*member].call, reply, shard.name(), sent);
+        }
     }
 }
 
@@ -36,15 +45,19 @@ impl Heard {
 pub(super) struct Settlement<'a> {
     queries: &'a [LimitQuery],
     fallback: &'a Fallback,
-    answers: Vec<LimitAnswer>,
+    answers: Vec<Option<LimitAnswer>>,
 }
 
 impl<'a> Settlement<'a> {
-    /// Answers each of `queries` from what was heard. If the request is refused, whatever was taken for it goes back: to the shards
+    /// Answers each of `queries` from what was heard, where it is not `known` before. If the request is refused, whatever was taken for it goes back: to the shards
     /// without waiting, and at most once.
-    pub(super) fn of(queries: &'a [LimitQuery], heard: &[Heard], fallback: &'a Fallback) -> Vec<LimitAnswer> {
-        let nothing = LimitAnswer { reply: without_count(false, 0), degraded: None, shard: None };
-        let mut settlement = Self { queries, fallback, answers: vec![nothing; queries.len()] };
+    pub(super) fn of(
+        queries: &'a [LimitQuery],
+        known: Vec<Option<LimitAnswer>>,
+        heard: &[Heard],
+        fallback: &'a Fallback,
+    ) -> Vec<Option<LimitAnswer>> {
+        let mut settlement = Self { queries, fallback, answers: known };
         for group in heard {
             settlement.hear(group);
         }
@@ -56,42 +69,49 @@ impl<'a> Settlement<'a> {
     }
 
     fn hear(&mut self, group: &Heard) {
-        let shard = group.shard.as_ref().map(|shard| shard.name().clone());
         for (position, member) in group.members.iter().enumerate() {
-            let (query, answer) = (&self.queries[*member], &mut self.answers[*member]);
-            answer.shard.clone_from(&shard);
-            match &group.answer {
+            let query = &self.queries[*member];
+            let (reply, degraded) = match &group.answer {
                 Ok(replies) => {
                     // A shard gives one reply per limit; `script::decode` has seen to it.
                     let Some(reply) = replies.get(position) else { continue };
-                    answer.reply = *reply;
                     self.fallback.note(&query.call.key, reply);
+                    (*reply, None)
                 }
                 Err(cause) => {
                     let mode = fallback::mode(&query.on_failure, group.away);
-                    answer.degraded = Some(Degraded { mode, cause: *cause });
-                    answer.reply = without_count(mode == FailureMode::Open, query.call.bound.capacity);
+                    let reply = without_count(mode == FailureMode::Open, query.call.bound.capacity);
+                    (reply, Some(Degraded { mode, cause: *cause }))
                 }
-            }
+            };
+            let shard = group.shard.as_ref().map(|shard| shard.name().clone());
+            self.answers[*member] = Some(LimitAnswer { reply, degraded, shard });
         }
     }
 
     /// Decides the limits of mode `local`; returns what would give their units back.
     fn decide_locally(&mut self) -> Vec<(usize, Refund)> {
         let is_local = |answer: &LimitAnswer| answer.degraded.is_some_and(|degraded| degraded.mode == FailureMode::Local);
-        let members: Vec<usize> = (0..self.answers.len()).filter(|member| is_local(&self.answers[*member])).collect();
-        let queries = members.iter().map(|member| &self.queries[*member]);
+        let lost =
+            self.answers.iter_mut().enumerate().filter_map(|(member, answer)| Some((member, answer.as_mut().filter(|a| is_local(a))?)));
+        let mut lost: Vec<(usize, &mut LimitAnswer)> = lost.collect();
+        let queries = lost.iter().map(|(member, _)| &self.queries[*member]);
         let calls: Vec<_> = queries.map(|query| LocalCall { call: &query.call, generosity: query.on_failure.generosity }).collect();
-        let mut refunds = Vec::with_capacity(members.len());
-        for (member, (reply, refund)) in members.into_iter().zip(self.fallback.decide(&calls)) {
-            self.answers[member].reply = reply;
-            refunds.push((member, refund));
+        let mut refunds = Vec::with_capacity(lost.len());
+        for ((member, answer), (reply, refund)) in lost.iter_mut().zip(self.fallback.decide(&calls)) {
+            answer.reply = reply;
+            refunds.push((*member, refund));
         }
         refunds
     }
 
+    /// Whether this limit took the request's cost, or would have if another had not refused.
+    fn allows(&self, member: usize) -> bool {
+        self.answers[member].as_ref().is_some_and(|answer| answer.reply.allowed)
+    }
+
     fn refuses(&self, member: usize) -> bool {
-        !self.queries[member].call.shadow && !self.answers[member].reply.allowed
+        !self.queries[member].call.shadow && !self.allows(member)
     }
 
     fn is_refused(&self) -> bool {
@@ -109,7 +129,7 @@ impl<'a> Settlement<'a> {
         }
         let members: Vec<usize> = local.iter().map(|(member, _)| *member).collect();
         if !self.taken(&members).is_empty() {
-            let taken = local.iter().filter(|(member, _)| self.queries[*member].call.cost > 0 && self.answers[*member].reply.allowed);
+            let taken = local.iter().filter(|(member, _)| self.queries[*member].call.cost > 0 && self.allows(*member));
             self.fallback.refund(&taken.map(|(_, refund)| refund.clone()).collect::<Vec<_>>());
         }
     }
@@ -122,7 +142,7 @@ impl<'a> Settlement<'a> {
         }
         let mut refunds = Vec::new();
         for member in members {
-            let (call, reply) = (&self.queries[*member].call, &mut self.answers[*member].reply);
+            let (call, Some(LimitAnswer { reply, .. })) = (&self.queries[*member].call, &mut self.answers[*member]) else { continue };
             if call.cost > 0 && reply.allowed {
                 refunds.push(Refund::of(call, reply));
                 reply.remaining = reply.remaining.saturating_add(call.cost).min(call.bound.capacity);

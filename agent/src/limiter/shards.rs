@@ -69,11 +69,11 @@ impl Shards {
         self.list.get(self.ring.owner(key.tag())?)
     }
 
-    /// Asks the shards of all `queries` at once; nothing is asked if there are no shards.
-    pub(super) fn ask(&self, queries: &[LimitQuery], wait_until: Instant) -> Vec<Question> {
+    /// Asks the shards of these `members` of `queries` at once; nothing is asked if there are no shards.
+    pub(super) fn ask(&self, queries: &[LimitQuery], members: impl Iterator<Item = usize>, wait_until: Instant) -> Vec<Question> {
         let mut questions: Vec<Question> = Vec::with_capacity(1);
-        for (member, query) in queries.iter().enumerate() {
-            let Some(shard) = self.owner(&query.call.key) else { continue };
+        for member in members {
+            let Some(shard) = self.owner(&queries[member].call.key) else { continue };
             match questions.iter_mut().find(|question| Arc::ptr_eq(&question.shard, shard)) {
                 Some(question) => question.members.push(member),
                 None => questions.push(Question { shard: shard.clone(), members: vec![member], wait_until, sent: Err(Cause::NoShards) }),

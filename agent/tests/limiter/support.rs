@@ -94,8 +94,13 @@ pub(crate) fn peek(query: &LimitQuery) -> LimitQuery {
     LimitQuery { call: CounterCall { cost: 0, ..query.call.clone() }, ..query.clone() }
 }
 
+/// Asks the shards, whatever they refused a moment ago.
 pub(crate) async fn decide(limiter: &Limiter, queries: &[LimitQuery]) -> Vec<LimitAnswer> {
-    limiter.decide(queries, Instant::now() + LONG).await
+    for query in queries {
+        limiter.forget_denials(&query.call.key);
+    }
+    let answers = limiter.decide(queries, Instant::now() + LONG).await;
+    answers.into_iter().map(|answer| answer.expect("asked")).collect()
 }
 
 pub(crate) async fn remaining(limiter: &Limiter, query: &LimitQuery) -> u64 {
@@ -108,7 +113,7 @@ pub(crate) async fn remaining(limiter: &Limiter, query: &LimitQuery) -> u64 {
 pub(crate) async fn timed(limiter: &Limiter, query: &LimitQuery) -> (LimitAnswer, Duration) {
     let start = Instant::now();
     let answer = limiter.decide(std::slice::from_ref(query), start + BUDGET).await.remove(0);
-    (answer, start.elapsed())
+    (answer.expect("the only limit"), start.elapsed())
 }
 
 /// Asks with the short budget, and asserts that the answer is there in time.
