@@ -127,7 +127,7 @@ mod tests {
     fn call(user: &str, cost: u64) -> CounterCall {
         let secret = HashSecret::built_in();
         let key = counter_key(&secret, Tag::of_subject(&secret, "default", &Subject::parse(user).unwrap()), "rule", &[]);
-        let bound = Bound { algorithm: Algorithm::SlidingWindow, limit: 10, capacity: 10, window_us: 60_000_000 };
+        let bound = Bound { algorithm: Algorithm::SlidingWindow, limit: 10, capacity: 10, window_us: 60_000_000, calendar: None };
         CounterCall { key, bound, cost, shadow: false }
     }
 
