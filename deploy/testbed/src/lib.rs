@@ -1,5 +1,6 @@
 //! Private servers for tests and for trying things out: Postgres, Redis and Valkey on free ports or sockets in folders of their own, as root or
-//! as an ordinary user, and a TCP proxy that breaks connections in the ways networks do.
+//! as an ordinary user; a Redis Cluster, and a primary that sentinels watch; a TCP proxy that breaks connections in the ways networks do, and one that
+//! ends TLS with certificates of a private authority.
 //!
 //! Every server is a supervised child: it can be killed, paused, resumed, restarted and stopped, and it ends when its handle is dropped or when
 //! the process that started it dies, however that happens. This crate knows nothing of what is tested with it.
@@ -22,6 +23,7 @@
 //! ```
 
 mod child;
+mod cluster;
 mod error;
 mod folder;
 mod owner;
@@ -30,12 +32,16 @@ mod postgres;
 mod program;
 mod proxy;
 mod redis;
+mod resp;
+mod sentinel;
 mod server;
+mod tls;
 mod tools;
 mod tree;
 mod wait;
 
 pub use child::Child;
+pub use cluster::{Cluster, SLOTS, slot_of};
 pub use error::Error;
 pub use owner::Owner;
 pub use port::free_port;
@@ -43,6 +49,9 @@ pub use postgres::{Postgres, PostgresSettings};
 pub use program::Program;
 pub use proxy::{Mode, Proxy};
 pub use redis::{Flavor, Redis, RedisSettings};
+pub use resp::Reply;
+pub use sentinel::Sentineled;
+pub use tls::{Authority, Identity, TlsProxy};
 pub use tools::chromium;
 pub use wait::await_until;
 

@@ -10,11 +10,22 @@ use rand::RngExt;
 /// # Errors
 /// None of a thousand ports tried at random was free.
 pub fn free_port() -> std::io::Result<u16> {
+    free_port_among(10_240..32_000, |port| is_free(port))
+}
+
+/// A port like [`free_port`]'s, of which the one `above` it is free too.
+pub(crate) fn free_port_pair(above: u16) -> std::io::Result<u16> {
+    free_port_among(10_240..32_000 - above, |port| is_free(port) && is_free(port + above))
+}
+
+fn free_port_among(ports: std::ops::Range<u16>, is_good: impl Fn(u16) -> bool) -> std::io::Result<u16> {
     let mut random = rand::rng();
-    (0..1000)
-        .map(|_| random.random_range(10_240..32_000))
-        .find(|port| TcpListener::bind(loopback(*port)).is_ok())
-        .ok_or_else(|| std::io::Error::other("no free port between 10240 and 32000"))
+    let found = (0..1000).map(|_| random.random_range(ports.clone())).find(|port| is_good(*port));
+    found.ok_or_else(|| std::io::Error::other(format!("no free port between {} and {}", ports.start, ports.end)))
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind(loopback(port)).is_ok()
 }
 
 /// The port's address on 127.0.0.1.

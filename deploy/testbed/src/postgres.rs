@@ -66,7 +66,7 @@ impl Postgres {
     /// No suitable Postgres on the machine, the folder cannot be used, or the server fails; the message has the end of its log.
     pub async fn start(settings: PostgresSettings) -> Result<Self, Error> {
         if settings.tcp {
-            on_free_port(|port| Self::start_on(settings.clone(), port)).await
+            on_free_port(crate::free_port, |port| Self::start_on(settings.clone(), port)).await
         } else {
             Self::start_on(settings, SOCKET_PORT).await
         }

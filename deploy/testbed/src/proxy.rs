@@ -27,6 +27,8 @@ pub enum Mode {
     AcceptSilent,
     /// Each reply arrives this much later; requests are not delayed, and replies do not queue behind each other.
     Delay(Duration),
+    /// The same, each reply by another time from none to this.
+    Jitter(Duration),
     /// The request reaches the server; the connection is reset after half of the reply's first packet.
     ResetMidReply,
 }

@@ -11,6 +11,7 @@ use crate::folder::Folder;
 use crate::owner::Owner;
 use crate::port::loopback;
 use crate::program::Program;
+use crate::resp::{self, Reply, command};
 use crate::server::{Probe, Server, on_free_port};
 use crate::tools;
 
@@ -91,6 +92,16 @@ enum Address {
     Socket(PathBuf),
 }
 
+/// What the program is run as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Server,
+    Sentinel,
+}
+
+/// A node of a cluster listens on a second port, this much above the first.
+const BUS: u16 = 10_000;
+
 impl Redis {
     /// A fresh server for a test: temporary, on a free port.
     ///
@@ -106,13 +117,24 @@ impl Redis {
     /// The program is not on the machine, the folder cannot be used, or the server fails; the message has the end of its log.
     pub async fn start(settings: RedisSettings) -> Result<Self, Error> {
         if settings.unix {
-            Self::start_on(settings, None).await
+            Self::start_on(settings, None, Role::Server).await
         } else {
-            on_free_port(|port| Self::start_on(settings.clone(), Some(port))).await
+            on_free_port(crate::free_port, |port| Self::start_on(settings.clone(), Some(port), Role::Server)).await
         }
     }
 
-    async fn start_on(settings: RedisSettings, port: Option<u16>) -> Result<Self, Error> {
+    /// Starts a sentinel; what it watches is in the settings' directives.
+    pub(crate) async fn start_sentinel(settings: RedisSettings) -> Result<Self, Error> {
+        on_free_port(crate::free_port, |port| Self::start_on(settings.clone(), Some(port), Role::Sentinel)).await
+    }
+
+    /// Starts a node of a cluster, whose bus has a free port too.
+    pub(crate) async fn start_node(flavor: Flavor, extra: Vec<(String, String)>) -> Result<Self, Error> {
+        let settings = RedisSettings { flavor, extra, ..RedisSettings::default() };
+        on_free_port(|| crate::port::free_port_pair(BUS), |port| Self::start_on(settings.clone(), Some(port), Role::Server)).await
+    }
+
+    async fn start_on(settings: RedisSettings, port: Option<u16>, role: Role) -> Result<Self, Error> {
         let owner = Owner::for_servers();
         let path = tools::program(settings.flavor.program())?;
         let folder = settings.data.as_ref().map_or_else(|| Folder::temporary(owner), |data| Folder::lasting(data, owner))?;
@@ -126,10 +148,12 @@ impl Redis {
             std::fs::write(wanted.join(MADE_BY), settings.flavor.program()).doing(|| format!("write to {}", wanted.display()))?;
         }
         // In a file, since other users can read a command line, and it may have a password.
-        let config = folder.write("redis.conf", &directives(&settings, &address, &data))?;
+        // A sentinel writes to it, so its folder must be the server's own.
+        let config = folder.write("data/redis.conf", &directives(&settings, &address, &data))?;
         let program = Program::new(path, folder.join("redis.log"))
             .owner(owner)
             .arg(config)
+            .args((role == Role::Sentinel).then_some("--sentinel"))
             .stop_signal(Signal::SIGTERM)
             .abandon_signal(if settings.data.is_none() { Signal::SIGKILL } else { Signal::SIGTERM });
         let server = Server::start(program, RedisProbe { address, password: settings.password.clone() }).await?;
@@ -162,6 +186,14 @@ impl Redis {
             Address::Port(port) => Ok(loopback(*port)),
             Address::Socket(_) => Err(Error::NoTcp { program: "Redis" }),
         }
+    }
+
+    /// Runs a command.
+    ///
+    /// # Errors
+    /// The server refuses it or does not answer within ten seconds, or it listens on a Unix socket.
+    pub async fn ask(&self, words: &[&str]) -> Result<Reply, Error> {
+        resp::ask(self.addr()?, self.server.probe().password.as_deref(), words).await
     }
 
     /// The folder with the data: for a lasting server not always where it was asked to be, since the servers' user must be able to reach it.
@@ -249,17 +281,17 @@ impl RedisProbe {
     /// It is our process that answers, and it has loaded its data.
     async fn is_ready(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin, pid: u32) -> std::io::Result<bool> {
         let login = self.password.as_ref().map(|password| command(&["AUTH", password])).unwrap_or_default();
-        let questions = [login, command(&["INFO", "server"]), command(&["PING"]), command(&["QUIT"])].concat();
+        let questions = [login, command(&["INFO", "server"]), command(&["PING"])].concat();
         stream.write_all(questions.as_bytes()).await?;
-        let mut answers = Vec::new();
-        stream.read_to_end(&mut answers).await?;
-        let answers = String::from_utf8_lossy(&answers);
-        Ok(answers.contains(&format!("process_id:{pid}\r\n")) && answers.contains("+PONG\r\n"))
+        let (mut answers, mut packet) = (String::new(), [0; 4096]);
+        let ours = format!("process_id:{pid}\r\n");
+        while !(answers.contains(&ours) && answers.contains("+PONG\r\n")) {
+            let read = stream.read(&mut packet).await?;
+            if read == 0 || answers.contains("-LOADING") {
+                return Ok(false);
+            }
+            answers.push_str(&String::from_utf8_lossy(&packet[..read]));
+        }
+        Ok(true)
     }
-}
-
-/// A command in the Redis protocol.
-fn command(words: &[&str]) -> String {
-    let arguments: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-    format!("*{}\r\n{arguments}", words.len())
 }

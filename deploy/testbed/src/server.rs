@@ -90,11 +90,14 @@ async fn run(program: &Program, probe: &impl Probe) -> Result<Child, Error> {
 }
 
 /// Starts a server on a free port, and on another one when the port is taken before the server gets it.
-pub(crate) async fn on_free_port<S, F: Future<Output = Result<S, Error>>>(start: impl Fn(u16) -> F) -> Result<S, Error> {
+pub(crate) async fn on_free_port<S, F: Future<Output = Result<S, Error>>>(
+    free: impl Fn() -> std::io::Result<u16>,
+    start: impl Fn(u16) -> F,
+) -> Result<S, Error> {
     const TRIES: usize = 5;
     let mut tries = 0;
     loop {
-        let port = crate::free_port().map_err(|source| Error::System { doing: "find a free port".into(), source })?;
+        let port = free().map_err(|source| Error::System { doing: "find a free port".into(), source })?;
         tries += 1;
         match start(port).await {
             Err(Error::Failed { log, .. }) if tries < TRIES && log.contains("Address already in use") => {}

@@ -94,7 +94,11 @@ impl Pump<'_> {
         if packet.is_empty() {
             self.ended = true;
         } else if mode != Mode::AcceptSilent {
-            let delay = if let (Mode::Delay(delay), true) = (mode, self.replies) { delay } else { Duration::ZERO };
+            let delay = match mode {
+                Mode::Delay(delay) if self.replies => delay,
+                Mode::Jitter(most) if self.replies => most.mul_f64(rand::random()),
+                _ => Duration::ZERO,
+            };
             self.queue.push_back((Instant::now() + delay, packet.to_vec()));
         }
     }
