@@ -145,18 +145,42 @@ pub fn counter_key(secret: &HashSecret, tag: Tag, rule: &str, parts: &[Part<'_>]
     CounterKey(key)
 }
 
-struct Hash(blake3::Hasher);
+/// What is hashed of almost every request fits into this.
+const USUAL_LENGTH: usize = 256;
 
-impl Hash {
-    fn new(secret: &HashSecret, purpose: &[u8]) -> Self {
-        let mut hash = Self(blake3::Hasher::new_keyed(secret.as_bytes()));
+/// Collects what is to be hashed, then hashes it at once: bit by bit takes twice as long.
+struct Hash<'s> {
+    secret: &'s HashSecret,
+    short: [u8; USUAL_LENGTH],
+    length: usize,
+    /// Everything, once it is longer than [`USUAL_LENGTH`].
+    long: Vec<u8>,
+}
+
+impl<'s> Hash<'s> {
+    fn new(secret: &'s HashSecret, purpose: &[u8]) -> Self {
+        let mut hash = Self { secret, short: [0; USUAL_LENGTH], length: 0, long: Vec::new() };
         hash.part(purpose);
         hash
     }
 
+    fn write(&mut self, bytes: &[u8]) {
+        let end = self.length + bytes.len();
+        match self.short.get_mut(self.length..end) {
+            Some(room) => room.copy_from_slice(bytes),
+            None => {
+                if self.long.is_empty() {
+                    self.long.extend_from_slice(&self.short[..self.length]);
+                }
+                self.long.extend_from_slice(bytes);
+            }
+        }
+        self.length = end;
+    }
+
     fn part(&mut self, bytes: &[u8]) {
-        self.0.update(&(bytes.len() as u64).to_le_bytes());
-        self.0.update(bytes);
+        self.write(&(bytes.len() as u64).to_le_bytes());
+        self.write(bytes);
     }
 
     fn parts(&mut self, parts: &[Part<'_>]) {
@@ -164,20 +188,19 @@ impl Hash {
             self.part(part.kind.as_bytes());
             match part.value {
                 Some(value) => {
-                    self.0.update(&[1]);
+                    self.write(&[1]);
                     self.part(value);
                 }
-                None => {
-                    self.0.update(&[0]);
-                }
+                None => self.write(&[0]),
             }
         }
     }
 
+    /// The first `N` bytes of the hash, at most 32.
     fn finish<const N: usize>(&self) -> [u8; N] {
-        let mut out = [0u8; N];
-        self.0.finalize_xof().fill(&mut out);
-        out
+        let all = self.short.get(..self.length).unwrap_or(&self.long);
+        let hash = blake3::keyed_hash(self.secret.as_bytes(), all);
+        std::array::from_fn(|i| hash.as_bytes()[i])
     }
 }
 
@@ -200,6 +223,24 @@ mod tests {
         assert_ne!(a.tag(), key(&HashSecret::new([7; 32]), "user:1", "search", &[]).tag());
         // The last six bits are the format version, whatever the rest.
         assert_eq!(a.as_bytes()[27], b'B');
+    }
+
+    /// Keys of earlier versions stay what they were, however long their parts.
+    #[test]
+    fn keys_are_hashes_of_all_their_parts() {
+        let secret = HashSecret::new([7; 32]);
+        for length in [1, 200, 236, 237, 238, 1_000, 8_192] {
+            let value = "v".repeat(length);
+            let mut bit_by_bit = blake3::Hasher::new_keyed(secret.as_bytes());
+            for part in ["counter", "r", "header:a"] {
+                bit_by_bit.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+            }
+            bit_by_bit.update(&[1]).update(&(length as u64).to_le_bytes()).update(value.as_bytes());
+            let key = counter_key(&secret, Tag([0; 12]), "r", &[Part { kind: "header:a", value: Some(value.as_bytes()) }]);
+            let first: [u8; 6] = bit_by_bit.finalize().as_bytes()[..6].try_into().unwrap();
+            // Six bytes are the first eight characters after the tag.
+            assert_eq!(&key.as_str()[18..26], URL_SAFE_NO_PAD.encode(first), "{length}");
+        }
     }
 
     /// BB-20: no separator inside a name or value merges two counters, and a missing value is not an empty one.

@@ -6,25 +6,54 @@ use weir_agent::Agent;
 use weir_agent::limiter::ShardConfig;
 use weir_agent::settings::{AgentSettings, Counters, RulesFrom};
 use weir_core::config::DomainConfig;
+use weir_core::limit::Algorithm;
 use weir_core::name::Name;
 use weir_core::request::Request;
 use weir_core::subject::Subject;
 use weir_testbed::Redis;
 
-const RULES: &str = r#"
-domain: default
-tiers: [{ name: free, default: true }]
-rules:
-  - name: per-subject
-    match: { path: "/**" }
-    key: [subject]
-    limits: { "*": { limit: 1000, window: 1h } }
-    on_failure: { mode: open }
-"#;
+/// The path of the rule under which a subject passes once.
+pub(crate) const EXHAUSTED: &str = "/exhausted";
+/// The path of the rule under which one subject may do everything.
+pub(crate) const HOT: &str = "/hot";
 
-/// An agent alone on these shards, with one token-bucket rule. It never refuses here, and a subject that was here once stays alive for seconds.
-pub(crate) async fn on(shards: &[Redis], budget: Duration) -> anyhow::Result<Agent> {
-    let mut settings = AgentSettings::new(Name::new("bench")?, RulesFrom::Given(vec![DomainConfig::from_yaml(RULES)?]));
+/// The path of the rule of this algorithm.
+pub(crate) fn counted_by(algorithm: Algorithm) -> String {
+    format!("/{}", algorithm.as_str())
+}
+
+/// The path under which so many rules apply, of 1, 3 and 10.
+pub(crate) fn with_limits(limits: usize) -> String {
+    format!("/limits-{limits}")
+}
+
+/// One rule per path, which counts by subject and, but for [`EXHAUSTED`], never refuses here: a subject that was here once stays alive for
+/// seconds.
+fn rules() -> String {
+    let rule = |name: &str, path: &str, algorithm: &str, limit: u64| {
+        format!(
+            "  - {{ name: {name}, match: {{ path: {path} }}, key: [subject], algorithm: {algorithm}, on_failure: {{ mode: open }}, \
+             limits: {{ '*': {{ limit: {limit}, window: 1h }} }} }}\n"
+        )
+    };
+    let mut rules = String::from("domain: default\ntiers: [{ name: free, default: true }]\nrules:\n");
+    rules += &rule("exhausted", EXHAUSTED, "token_bucket", 1);
+    rules += &rule("hot", HOT, "token_bucket", 1_000_000_000);
+    for algorithm in Algorithm::ALL {
+        rules += &rule(algorithm.as_str(), &counted_by(algorithm), algorithm.as_str(), 1_000);
+    }
+    for limits in [1, 3, 10] {
+        for number in 0..limits {
+            let algorithm = ["token_bucket", "sliding_window", "fixed_window"][number % 3];
+            rules += &rule(&format!("limits-{limits}.{number}"), &with_limits(limits), algorithm, 1_000);
+        }
+    }
+    rules
+}
+
+/// What an agent alone on these shards is told.
+pub(crate) fn settings(shards: &[Redis], budget: Duration) -> anyhow::Result<AgentSettings> {
+    let mut settings = AgentSettings::new(Name::new("bench")?, RulesFrom::Given(vec![DomainConfig::from_yaml(&rules())?]));
     let shards = shards.iter().enumerate().map(|(i, redis)| {
         anyhow::Ok(ShardConfig {
             name: Name::new(&format!("shard-{i}"))?,
@@ -36,18 +65,25 @@ pub(crate) async fn on(shards: &[Redis], budget: Duration) -> anyhow::Result<Age
     });
     settings.counters = Counters::Shards(shards.collect::<Result<_, _>>()?);
     settings.budget = budget;
-    Ok(Agent::start(settings).await?)
+    Ok(settings)
 }
 
-/// A request of subject number `number`.
-pub(crate) fn request<'a>(headers: &'a http::HeaderMap, id: &'a str) -> Request<'a> {
+/// An agent alone on these shards, all of which it has reached.
+pub(crate) async fn on(shards: &[Redis], budget: Duration) -> anyhow::Result<Agent> {
+    let agent = Agent::start(settings(shards, budget)?).await?;
+    agent.settled().await;
+    Ok(agent)
+}
+
+/// A request to `path` of the subject with this id.
+pub(crate) fn request<'a>(headers: &'a http::HeaderMap, path: &'a str, id: &'a str) -> Request<'a> {
     Request {
         domain: "default",
         subject: Subject::new("user", id.as_bytes()),
         tier: None,
         method: Some("GET"),
         host: Some("api.example.com"),
-        path: Some("/api/search"),
+        path: Some(path),
         headers,
         client_ip: None,
         descriptors: &[],

@@ -19,7 +19,7 @@ impl Summary {
             Some(false) => "BELOW TARGET",
             None => "",
         };
-        println!("{name:<28} {value:>12.digits$}  {what:<58} {verdict}");
+        println!("{name:<34} {value:>10.digits$}  {what:<72} {verdict}");
         self.rows.insert(name.to_owned(), json!((value * 1000.0).round() / 1000.0));
     }
 
