@@ -1,15 +1,17 @@
 
 -- The driver: reads the packed batch, decides each request, answers packed.
 --
--- KEYS: one per limit. ARGV[1], little-endian: operation (1: check, 2: refund; one byte), number of bounds (1), then
+-- KEYS: one per limit. ARGV[1], little-endian: operation (1: check, 2: refund, 3: reset, 4: release; one byte), number of bounds (1), then
 --   per bound: algorithm (1), limit (double), capacity (double), window in µs (double)
 --   check: number of shapes (1); per shape: flags (1: shadow, 2: last limit of its request, 4: the key occurred before; one byte), bound
 --     (1), cost (double); per key: its shape (1)
---   refund: per key: bound (1), units (double), time of the consume in µs (double)
+--   refund: per key: bound (1), units (double), time of the consume in µs (double), lease (16)
+--   reset: nothing more; release: per key the lease (16)
 -- Reply to a check: time (double); per key a mark (1); then per key what the mark announces:
 --   0 to 3: flags (1: passes, 2: foreign state was replaced); remaining, reset and retry-after in µs (doubles; retry-after -1: never)
 --   4: passes; the state written under the key, from which the reader works out the rest
 -- Reply to a refund: units given back per key (doubles).
+-- Reply to a reset or release: per key whether there was one (1).
 
 -- A limit of 0 lets nothing pass and keeps no state.
 local function blocked()
@@ -130,16 +132,37 @@ end
 local function refund(packed, position)
   local given = {}
   for k = 1, #KEYS do
-    local b, units, time
-    b, units, time, position = unpick('<Bdd', packed, position)
-    given[k] = units > 0 and algorithms[b].give(KEYS[k], b, units, time) or 0
+    local b, units, time, lease
+    b, units, time, lease, position = unpick('<Bddc16', packed, position)
+    given[k] = units > 0 and algorithms[b].give(KEYS[k], b, units, time, lease) or 0
   end
   return pack('<' .. string.rep('d', #KEYS), unpack(given))
+end
+
+local function clear()
+  local done = {}
+  for k, key in ipairs(KEYS) do
+    done[k] = FLAGS[call('DEL', key)]
+  end
+  return concat(done)
+end
+
+local function release(packed, position)
+  local done = {}
+  for k, key in ipairs(KEYS) do
+    done[k] = try('ZREM', key, sub(packed, position, position + 15)) == 1 and FLAGS[1] or FLAGS[0]
+    position = position + 16
+  end
+  return concat(done)
 end
 
 local operation, bound_count, position = unpick('<BB', ARGV[1])
 position = read_bounds(ARGV[1], bound_count, position)
 if operation == 1 then
   return check(ARGV[1], position)
+elseif operation == 2 then
+  return refund(ARGV[1], position)
+elseif operation == 3 then
+  return clear()
 end
-return refund(ARGV[1], position)
+return release(ARGV[1], position)

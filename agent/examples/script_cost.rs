@@ -58,11 +58,11 @@ fn batch(place: usize, algorithm: Algorithm, limit: u64) -> redis::Cmd {
             let tag = Subject::parse(&subject)
                 .map_or_else(|| Tag::of_rule(&secret, "bench", "rule", &[]), |subject| Tag::of_subject(&secret, "bench", &subject));
             let rule = format!("{}{limit}", algorithm.as_str());
-            CounterCall { key: counter_key(&secret, tag, &rule, &[]), bound, cost: 1, shadow: false }
+            CounterCall::check(counter_key(&secret, tag, &rule, &[]), bound, 1)
         })
         .collect();
     let requests: Vec<&[CounterCall]> = calls.chunks(1).collect();
-    script::encode(&requests)
+    script::encode(&requests, 0)
 }
 
 /// Sends `CALLS` commands, `pipelined` at a time, after a round that is not measured.

@@ -150,8 +150,9 @@ fn queries(set: &RuleSet, choice: &Choice) -> Vec<LimitQuery> {
         if let Effective::Counted { bound, key } = &chosen.effective
             && chosen.cost <= bound.capacity
         {
-            let call = CounterCall { key: *key, bound: *bound, cost: chosen.cost, shadow: chosen.mode == LimitMode::Shadow };
-            queries.push(LimitQuery { call, on_failure: set.rules[chosen.rule].on_failure });
+            let call = CounterCall { shadow: chosen.mode == LimitMode::Shadow, ..CounterCall::check(*key, *bound, chosen.cost) };
+            let rule = &set.rules[chosen.rule];
+            queries.push(LimitQuery { call, on_failure: rule.on_failure, overflow: rule.overflow });
         }
     }
     queries

@@ -64,11 +64,14 @@ pub enum Cause {
     NoRules,
     /// There is no ring to count on (no shard configured or reachable).
     NoShards,
+    /// The shard is short of memory and has no counter for this caller yet: the rule's overflow count in this process decided.
+    NewCounters,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 6] = [Self::Timeout, Self::Error, Self::BreakerOpen, Self::Overload, Self::NoRules, Self::NoShards];
+    pub const ALL: [Self; 7] =
+        [Self::Timeout, Self::Error, Self::BreakerOpen, Self::Overload, Self::NoRules, Self::NoShards, Self::NewCounters];
 
     /// The name in API and metrics.
     #[must_use]
@@ -80,6 +83,7 @@ impl Cause {
             Self::Overload => "overload",
             Self::NoRules => "no_rules",
             Self::NoShards => "no_shards",
+            Self::NewCounters => "new_counters",
         }
     }
 }

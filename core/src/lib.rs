@@ -16,6 +16,7 @@ pub mod failure;
 pub mod headers;
 pub mod item;
 pub mod key;
+pub mod lease;
 pub mod limit;
 pub mod lint;
 pub mod matching;

@@ -9,6 +9,8 @@ use crate::span::Span;
 
 /// The largest limit, burst and cost: the largest whole number that a double holds exactly, less one, because Redis' Lua has only doubles.
 pub const MAX_UNITS: u64 = (1 << 53) - 1;
+/// The largest limit of an algorithm that remembers every request or lease on its own: `sliding_log` and `concurrency`.
+pub const MAX_LOGGED: u64 = 10_000;
 /// The shortest window.
 pub const MIN_WINDOW: Span = Span::from_secs(1);
 /// The longest window: 366 days.
@@ -24,13 +26,17 @@ pub enum Algorithm {
     TokenBucket,
     /// At most `limit` in every window that ends now, in 60 slots.
     SlidingWindow,
+    /// At most `limit` in every window that ends now, to the microsecond.
+    SlidingLog,
     /// At most `limit` in each window, aligned to the epoch or to a calendar.
     FixedWindow,
+    /// At most `limit` in flight: leases that are given back, or expire after a window.
+    Concurrency,
 }
 
 impl Algorithm {
     /// Every algorithm, in the order in which they are documented.
-    pub const ALL: [Self; 3] = [Self::TokenBucket, Self::SlidingWindow, Self::FixedWindow];
+    pub const ALL: [Self; 5] = [Self::TokenBucket, Self::SlidingWindow, Self::SlidingLog, Self::FixedWindow, Self::Concurrency];
 
     /// The name in rules, API and metrics.
     #[must_use]
@@ -38,7 +44,18 @@ impl Algorithm {
         match self {
             Self::TokenBucket => "token_bucket",
             Self::SlidingWindow => "sliding_window",
+            Self::SlidingLog => "sliding_log",
             Self::FixedWindow => "fixed_window",
+            Self::Concurrency => "concurrency",
+        }
+    }
+
+    /// The largest limit that it can count to.
+    #[must_use]
+    pub const fn max_limit(self) -> u64 {
+        match self {
+            Self::TokenBucket | Self::SlidingWindow | Self::FixedWindow => MAX_UNITS,
+            Self::SlidingLog | Self::Concurrency => MAX_LOGGED,
         }
     }
 }
@@ -110,4 +127,15 @@ pub struct Bound {
     pub window_us: u64,
     /// The calendar that the windows follow; `None`: they are aligned to the epoch, or to nothing. Only for `fixed_window`.
     pub calendar: Option<Calendar>,
+}
+
+impl Bound {
+    /// The length in microseconds of the window that `time_us` lies in: for a calendar's windows the real one, else the same for all.
+    #[must_use]
+    pub fn window_at(&self, time_us: u64) -> u64 {
+        self.calendar.map_or(self.window_us, |calendar| {
+            let [_, start, end, ..] = calendar.edges(time_us);
+            end - start
+        })
+    }
 }

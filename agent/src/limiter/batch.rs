@@ -10,8 +10,9 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::decision::Cause;
+use weir_core::key::CounterKey;
 
-use super::store::Refund;
+use super::store::{Refund, Release};
 
 /// The most counters in one call, which takes a server a few hundred microseconds. A request has at most as many.
 pub(super) const MAX_COUNTERS: usize = 64;
@@ -19,6 +20,8 @@ pub(super) const MAX_COUNTERS: usize = 64;
 pub(super) const MAX_WAITING: usize = 1024;
 /// The most refunds that wait for one shard; further ones are lost, which strands their units until they would have left anyway.
 const MAX_REFUNDS: usize = 4096;
+/// The most operations that wait for one shard.
+const MAX_OPERATIONS: usize = 1024;
 
 /// What the shard said about one request, or why it said nothing.
 pub(super) type Answer = Result<Vec<CounterReply>, Cause>;
@@ -30,6 +33,25 @@ pub(super) struct Waiting {
     /// When its caller stops waiting.
     pub(super) deadline: Instant,
     pub(super) answer: oneshot::Sender<Answer>,
+    /// It went once, with calendar windows that were not those of the shard's clock, and did not count.
+    pub(super) repeated: bool,
+}
+
+/// What is done besides checks, to counters that share a tag.
+#[derive(Debug)]
+pub(super) enum Work {
+    Refunds(Vec<Refund>),
+    Resets(Vec<CounterKey>),
+    Releases(Vec<Release>),
+}
+
+/// Work for somebody who waits for what came of it: units given back, counters cleared and leases ended, in order.
+#[derive(Debug)]
+pub(super) struct Operation {
+    pub(super) work: Work,
+    /// When its caller stops waiting.
+    pub(super) deadline: Instant,
+    pub(super) answer: oneshot::Sender<Result<Vec<u64>, Cause>>,
 }
 
 impl Waiting {
@@ -44,6 +66,7 @@ impl Waiting {
 pub(super) struct Queue {
     requests: Mutex<VecDeque<Waiting>>,
     refunds: Mutex<VecDeque<Refund>>,
+    operations: Mutex<VecDeque<Operation>>,
     arrival: Notify,
 }
 
@@ -72,6 +95,30 @@ impl Queue {
         drop(refunds);
         self.arrival.notify_one();
         lost
+    }
+
+    /// Adds an operation; false if too many wait.
+    pub(super) fn push_operation(&self, operation: Operation) -> bool {
+        let mut operations = self.operations.lock();
+        if operations.len() >= MAX_OPERATIONS {
+            return false;
+        }
+        operations.push_back(operation);
+        drop(operations);
+        self.arrival.notify_one();
+        true
+    }
+
+    /// The next operation whose caller still waits.
+    pub(super) fn take_operation(&self, now: Instant) -> Option<Operation> {
+        let mut operations = self.operations.lock();
+        std::iter::from_fn(|| operations.pop_front()).find(|operation| operation.deadline > now && !operation.answer.is_closed())
+    }
+
+    /// Adds a request again, before those that wait: it was sent and did not count.
+    pub(super) fn push_again(&self, request: Waiting) {
+        self.requests.lock().push_front(request);
+        self.arrival.notify_one();
     }
 
     /// Resolves once something may have arrived.
@@ -116,6 +163,9 @@ impl Queue {
             // Nobody listens any more: fine.
             let _ = waiting.answer.send(Err(cause));
         }
+        for operation in std::mem::take(&mut *self.operations.lock()) {
+            let _ = operation.answer.send(Err(cause));
+        }
         std::mem::take(&mut *self.refunds.lock()).len()
     }
 }
@@ -131,12 +181,12 @@ mod tests {
     fn call() -> CounterCall {
         let key = counter_key(&HashSecret::built_in(), Tag::of_rule(&HashSecret::built_in(), "d", "r", &[]), "r", &[]);
         let bound = Bound { algorithm: Algorithm::TokenBucket, limit: 1, capacity: 1, window_us: 1_000_000, calendar: None };
-        CounterCall { key, bound, cost: 1, shadow: false }
+        CounterCall::check(key, bound, 1)
     }
 
     fn push(queue: &Queue, limits: usize, deadline: Instant) -> Option<oneshot::Receiver<Answer>> {
         let (answer, receiver) = oneshot::channel();
-        queue.push(Waiting { calls: vec![call(); limits], deadline, answer }, Instant::now()).then_some(receiver)
+        queue.push(Waiting { calls: vec![call(); limits], deadline, answer, repeated: false }, Instant::now()).then_some(receiver)
     }
 
     #[test]
@@ -178,7 +228,7 @@ mod tests {
     #[test]
     fn refunds_are_bounded() {
         let queue = Queue::default();
-        let refund = Refund { key: call().key, bound: call().bound, units: 1, time_us: 0 };
+        let refund = Refund { key: call().key, bound: call().bound, units: 1, time_us: 0, lease: None };
         assert_eq!(queue.push_refunds(vec![refund.clone(); MAX_REFUNDS]), 0);
         assert_eq!(queue.push_refunds(vec![refund; 3]), 3);
         assert_eq!(queue.take_refunds().len(), MAX_COUNTERS);

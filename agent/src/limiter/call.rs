@@ -4,14 +4,14 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use weir_core::counter::{CounterCall, CounterReply};
+use weir_core::counter::CounterCall;
 use weir_core::decision::Cause;
 use weir_core::key::{HashSecret, Tag, counter_key};
 use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
 
-use super::batch::Waiting;
+use super::batch::{Operation, Waiting, Work};
 use super::breaker::Failure;
-use super::script;
+use super::script::{self, Decoded, ServerClock};
 use super::store::{Refund, StoreError};
 
 /// What a call carries.
@@ -19,8 +19,10 @@ use super::store::{Refund, StoreError};
 pub(super) enum Job {
     /// Requests to decide.
     Checks(Vec<Waiting>),
-    /// Units to give back.
+    /// Units to give back, and leases to end, for which nobody waits.
     Refunds(Vec<Refund>),
+    /// What is done besides, for somebody who waits.
+    Operation(Operation),
     /// A call of the agent's own, to see whether the shard can count.
     Probe(CounterCall),
 }
@@ -43,8 +45,16 @@ pub(super) struct Call {
 pub(super) struct Done {
     pub(super) call: Call,
     pub(super) took: Duration,
-    /// The replies to the requests; empty for refunds.
-    pub(super) result: Result<Vec<Vec<CounterReply>>, Fault>,
+    pub(super) result: Result<Said, Fault>,
+}
+
+/// What a server said to a call.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// To requests.
+    Decided(Decoded),
+    /// To everything else: units given back, counters cleared, leases ended.
+    Did(Vec<u64>),
 }
 
 /// Why a call has no result.
@@ -58,18 +68,18 @@ pub(super) enum Fault {
 
 impl Call {
     /// Sends it over `connection`.
-    pub(super) async fn send(self, mut connection: MultiplexedConnection) -> Done {
+    pub(super) async fn send(self, mut connection: MultiplexedConnection, clock: &ServerClock) -> Done {
         let start = Instant::now();
         // Around everything, so that it covers waiting for the connection's own queue too.
-        let result = match tokio::time::timeout(self.timeout, self.run(&mut connection)).await {
+        let result = match tokio::time::timeout(self.timeout, self.run(&mut connection, clock)).await {
             Ok(result) => result.map_err(Fault::Store),
             Err(_) => Err(Fault::Timeout),
         };
         Done { call: self, took: start.elapsed(), result }
     }
 
-    async fn run(&self, connection: &mut MultiplexedConnection) -> Result<Vec<Vec<CounterReply>>, StoreError> {
-        let command = self.job.command();
+    async fn run(&self, connection: &mut MultiplexedConnection, clock: &ServerClock) -> Result<Said, StoreError> {
+        let command = self.job.command(clock.now_us());
         let reply: Vec<u8> = if self.load {
             let mut both = redis::pipe();
             both.cmd("SCRIPT").arg("LOAD").arg(script::source()).ignore().add_command(command);
@@ -78,7 +88,11 @@ impl Call {
         } else {
             command.query_async(connection).await?
         };
-        self.job.read(&reply)
+        let said = self.job.read(&reply)?;
+        if let Said::Decided(decoded) = &said {
+            clock.heard(decoded.time_us);
+        }
+        Ok(said)
     }
 }
 
@@ -90,22 +104,32 @@ impl Job {
         let key = counter_key(&secret, Tag::of_rule(&secret, "weir", "probe", &[]), "probe", &[]);
         let bound =
             Bound { algorithm: Algorithm::FixedWindow, limit: MAX_UNITS, capacity: MAX_UNITS, window_us: 1_000_000, calendar: None };
-        Self::Probe(CounterCall { key, bound, cost: 1, shadow: false })
+        Self::Probe(CounterCall::check(key, bound, 1))
     }
 
-    fn command(&self) -> redis::Cmd {
+    fn command(&self, server_us: u64) -> redis::Cmd {
         match self {
-            Self::Checks(batch) => script::encode(&requests(batch)),
-            Self::Refunds(refunds) => script::encode_refunds(refunds),
-            Self::Probe(call) => script::encode(&[std::slice::from_ref(call)]),
+            Self::Checks(batch) => script::encode(&requests(batch), server_us),
+            Self::Refunds(refunds) | Self::Operation(Operation { work: Work::Refunds(refunds), .. }) => script::encode_refunds(refunds),
+            Self::Operation(Operation { work: Work::Resets(keys), .. }) => script::encode_resets(keys),
+            Self::Operation(Operation { work: Work::Releases(releases), .. }) => script::encode_releases(releases),
+            Self::Probe(call) => script::encode(&[std::slice::from_ref(call)], server_us),
         }
     }
 
-    fn read(&self, reply: &[u8]) -> Result<Vec<Vec<CounterReply>>, StoreError> {
+    fn read(&self, reply: &[u8]) -> Result<Said, StoreError> {
         match self {
-            Self::Checks(batch) => script::decode(&requests(batch), reply),
-            Self::Refunds(refunds) => script::decode_refunds(refunds, reply).map(|_| Vec::new()),
-            Self::Probe(call) => script::decode(&[std::slice::from_ref(call)], reply),
+            Self::Checks(batch) => script::decode(&requests(batch), reply).map(Said::Decided),
+            Self::Refunds(refunds) | Self::Operation(Operation { work: Work::Refunds(refunds), .. }) => {
+                script::decode_refunds(refunds, reply).map(Said::Did)
+            }
+            Self::Operation(Operation { work: Work::Resets(keys), .. }) => {
+                script::decode_done(keys.len(), reply).map(|done| Said::Did(done.into_iter().map(u64::from).collect()))
+            }
+            Self::Operation(Operation { work: Work::Releases(releases), .. }) => {
+                script::decode_done(releases.len(), reply).map(|done| Said::Did(done.into_iter().map(u64::from).collect()))
+            }
+            Self::Probe(call) => script::decode(&[std::slice::from_ref(call)], reply).map(Said::Decided),
         }
     }
 }

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use weir_core::counter::{CounterCall, CounterReply};
+use weir_core::counter::{Action, CounterCall, CounterReply};
 use weir_core::key::CounterKey;
 use weir_core::limit::{Algorithm, Bound};
 use weir_core::name::Name;
@@ -67,6 +67,9 @@ impl DenyCache {
 
     /// The refusal of this call, if one still holds.
     pub(super) fn find(&self, call: &CounterCall, now: Instant) -> Option<LimitAnswer> {
+        if call.action == Action::Record {
+            return None;
+        }
         let set = self.set(&call.key);
         let denial = set.iter().flatten().find(|denial| denial.counts_like(call))?;
         (call.cost >= denial.cost && now < denial.until).then(|| denial.answer(now))
@@ -106,7 +109,9 @@ impl Denial {
 /// Whether a refusal says something about the time until its retry-after.
 const fn is_repeatable(algorithm: Algorithm) -> bool {
     match algorithm {
-        Algorithm::TokenBucket | Algorithm::SlidingWindow | Algorithm::FixedWindow => true,
+        Algorithm::TokenBucket | Algorithm::SlidingWindow | Algorithm::SlidingLog | Algorithm::FixedWindow => true,
+        // A lease may be given back at any moment.
+        Algorithm::Concurrency => false,
     }
 }
 
@@ -128,11 +133,19 @@ mod tests {
         let secret = HashSecret::built_in();
         let key = counter_key(&secret, Tag::of_subject(&secret, "default", &Subject::parse(user).unwrap()), "rule", &[]);
         let bound = Bound { algorithm: Algorithm::SlidingWindow, limit: 10, capacity: 10, window_us: 60_000_000, calendar: None };
-        CounterCall { key, bound, cost, shadow: false }
+        CounterCall::check(key, bound, cost)
     }
 
     fn refused(retry_after_us: Option<u64>) -> CounterReply {
-        CounterReply { allowed: false, remaining: 0, reset_after_us: 30_000_000, retry_after_us, time_us: 7, replaced: true }
+        CounterReply {
+            allowed: false,
+            remaining: 0,
+            reset_after_us: 30_000_000,
+            retry_after_us,
+            time_us: 7,
+            replaced: true,
+            uncounted: false,
+        }
     }
 
     fn shard() -> Name {

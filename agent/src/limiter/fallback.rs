@@ -1,8 +1,11 @@
 //! What a rule does without its shard: count in this process, allow, or refuse.
 //!
-//! `local` is a token bucket in the memory store whatever the rule's algorithm, with this agent's share of the limit. So all agents
-//! together let through about what the limit says, and one call can take at most a minute's refill at once.
+//! `local` is a token bucket in the memory store whatever the rule's algorithm, with this agent's share of the limit; for `concurrency` it is
+//! leases there. So all agents together let through about what the limit says, and one call can take at most a minute's refill at once.
+//!
+//! While a shard is short of memory, callers who have no counter there share one of the rule here.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -11,15 +14,18 @@ use weir_core::clock::Clock;
 use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::failure::{FailureMode, FailurePolicy};
 use weir_core::key::CounterKey;
+use weir_core::lease::LeaseId;
 use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
 
 use super::agents::LiveAgents;
 use super::memory::MemoryStore;
 use super::seen::LastSeen;
-use super::store::Refund;
+use super::store::{Refund, Release};
 
 /// The most that a local bucket holds, as time of its refill.
 const MOST_REFILL_US: f64 = 60_000_000.0;
+/// The most leases of shared counters that are remembered; when there are more, all are forgotten and expire by themselves.
+const MOST_SHARED_LEASES: usize = 16_384;
 
 /// What `policy` says once the shard has been away this long.
 ///
@@ -37,6 +43,8 @@ pub(super) fn mode(policy: &FailurePolicy, away: Duration) -> FailureMode {
 pub(super) struct LocalCall<'a> {
     pub(super) call: &'a CounterCall,
     pub(super) generosity: f64,
+    /// Counted there, together with others of the rule.
+    pub(super) overflow: Option<CounterKey>,
 }
 
 /// The local buckets of this process.
@@ -47,13 +55,15 @@ pub(super) struct Fallback {
     /// Starting a bucket and taking from it are one step: nobody may take from a bucket that another check is about to start. Whoever starts
     /// one writes; others read.
     step: RwLock<()>,
+    /// The counters of leases that are not under their own key.
+    shared_leases: Mutex<HashMap<LeaseId, CounterKey>>,
     clock: Arc<dyn Clock>,
 }
 
 impl Fallback {
     pub(super) fn new(memory: Arc<MemoryStore>, agents: u32, clock: Arc<dyn Clock>) -> Self {
         let seen = LastSeen::new(clock.now());
-        Self { memory, seen, agents: Mutex::new(LiveAgents::new(agents)), step: RwLock::new(()), clock }
+        Self { memory, seen, agents: Mutex::new(LiveAgents::new(agents)), step: RwLock::new(()), shared_leases: Mutex::default(), clock }
     }
 
     pub(super) fn set_live_agents(&self, agents: u32) {
@@ -61,8 +71,10 @@ impl Fallback {
     }
 
     /// What a shard said about a counter: where the local count would start.
-    pub(super) fn note(&self, key: &CounterKey, reply: &CounterReply) {
-        self.seen.note(key, reply.remaining, Duration::from_micros(reply.reset_after_us), self.clock.now());
+    pub(super) fn note(&self, call: &CounterCall, reply: &CounterReply) {
+        if call.bound.algorithm != Algorithm::Concurrency && !reply.uncounted {
+            self.seen.note(&call.key, reply.remaining, Duration::from_micros(reply.reset_after_us), self.clock.now());
+        }
     }
 
     /// Decides limits of one request, all or nothing for those that can refuse. Each reply comes with what gives its units back.
@@ -86,6 +98,15 @@ impl Fallback {
             }
         };
         let replies = replies.into_iter().next().unwrap_or_default();
+        for (lost, reply) in calls.iter().zip(&replies) {
+            if let (Some(overflow), Some(lease), true) = (lost.overflow, lost.call.lease, reply.allowed) {
+                let mut shared = self.shared_leases.lock();
+                if shared.len() >= MOST_SHARED_LEASES {
+                    shared.clear();
+                }
+                shared.insert(lease, overflow);
+            }
+        }
         let refund = |(call, reply): (&CounterCall, CounterReply)| (reply, Refund::of(call, &reply));
         local.iter().zip(replies).map(refund).collect()
     }
@@ -93,6 +114,27 @@ impl Fallback {
     /// Gives back what a request took that was refused elsewhere.
     pub(super) fn refund(&self, refunds: &[Refund]) {
         self.memory.refund_now(refunds);
+    }
+
+    /// Forgets a counter, and what its shard said.
+    pub(super) fn reset(&self, key: &CounterKey) {
+        let _step = self.step.write();
+        self.memory.remove(key);
+        self.seen.take(key, self.clock.now());
+    }
+
+    /// Ends leases that were acquired here. Returns whether each was.
+    pub(super) fn release(&self, releases: &[Release]) -> Vec<bool> {
+        if self.memory.is_empty() {
+            return vec![false; releases.len()];
+        }
+        let mut shared = self.shared_leases.lock();
+        let here: Vec<Release> = releases
+            .iter()
+            .map(|release| Release { key: shared.remove(&release.lease).unwrap_or(release.key), lease: release.lease })
+            .collect();
+        drop(shared);
+        self.memory.release_now(&here)
     }
 
     /// If the shard was heard since the last local decision of this counter, the bucket starts with this agent's share of what was left
@@ -132,6 +174,10 @@ impl Share {
     /// by as much, since units are whole numbers.
     #[allow(clippy::cast_precision_loss, reason = "units and microseconds are below 2^53")]
     fn bound(self, bound: &Bound, generosity: f64) -> Bound {
+        if bound.algorithm == Algorithm::Concurrency {
+            let limit = whole_units(self.of(bound.limit, generosity)).clamp(1, bound.limit.max(1));
+            return Bound { limit, capacity: limit, ..*bound };
+        }
         let minute = self.of(bound.limit, generosity) * (MOST_REFILL_US / bound.window_us as f64);
         let capacity = self.of(bound.capacity, generosity).min(minute).max(1.0);
         let window_us = whole_units((bound.window_us as f64 * f64::from(self.agents) / generosity).ceil()).max(1);
@@ -142,10 +188,10 @@ impl Share {
     /// debt: a bucket of just that size, which holds nothing but this cost.
     fn call(self, lost: &LocalCall<'_>) -> CounterCall {
         let mut bound = self.bound(&lost.call.bound, lost.generosity);
-        if lost.call.cost <= lost.call.bound.capacity {
+        if lost.call.cost <= lost.call.bound.capacity && bound.algorithm != Algorithm::Concurrency {
             bound.capacity = bound.capacity.max(lost.call.cost);
         }
-        CounterCall { bound, ..lost.call.clone() }
+        CounterCall { bound, key: lost.overflow.unwrap_or(lost.call.key), may_create: true, ..lost.call.clone() }
     }
 }
 
@@ -193,21 +239,17 @@ mod tests {
         let secret = HashSecret::built_in();
         let key = counter_key(&secret, Tag::of_rule(&secret, "d", "r", &[]), "r", &[]);
         let window_us = u64::try_from(window.as_micros()).unwrap();
-        CounterCall {
-            key,
-            bound: Bound { algorithm: Algorithm::SlidingWindow, limit, capacity: limit, window_us, calendar: None },
-            cost,
-            shadow: false,
-        }
+        let bound = Bound { algorithm: Algorithm::SlidingWindow, limit, capacity: limit, window_us, calendar: None };
+        CounterCall::check(key, bound, cost)
     }
 
     fn decide(fallback: &Fallback, call: &CounterCall) -> CounterReply {
-        fallback.decide(&[LocalCall { call, generosity: 1.0 }])[0].0
+        fallback.decide(&[LocalCall { call, generosity: 1.0, overflow: None }])[0].0
     }
 
     /// A shard says that so much is left, and that it takes a minute to be full again.
     fn note(fallback: &Fallback, call: &CounterCall, remaining: u64) {
-        fallback.note(&call.key, &CounterReply::passed(remaining, 60_000_000, 0));
+        fallback.note(call, &CounterReply::passed(remaining, 60_000_000, 0));
     }
 
     fn admitted(fallback: &Fallback, call: &CounterCall, tries: usize) -> usize {
@@ -294,7 +336,7 @@ mod tests {
         let (fallback, _) = fallback(1);
         let (one, mut other) = (call(10, MINUTE, 1), call(1, MINUTE, 1));
         other.key = counter_key(&HashSecret::built_in(), Tag::of_rule(&HashSecret::built_in(), "d", "o", &[]), "o", &[]);
-        let both = [LocalCall { call: &one, generosity: 1.0 }, LocalCall { call: &other, generosity: 1.0 }];
+        let both = [LocalCall { call: &one, generosity: 1.0, overflow: None }, LocalCall { call: &other, generosity: 1.0, overflow: None }];
         let first = fallback.decide(&both);
         assert!(first.iter().all(|(reply, _)| reply.allowed));
         assert!(!fallback.decide(&both)[1].0.allowed);

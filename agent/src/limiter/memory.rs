@@ -16,7 +16,7 @@ use weir_core::key::CounterKey;
 use weir_core::limit::Bound;
 
 use self::table::Table;
-use super::store::{CounterStore, Refund, StoreError};
+use super::store::{CounterStore, Refund, Release, StoreError};
 
 /// The most tables there are; fewer where each would hold less than [`FULL_TABLE`] counters.
 const MAX_TABLES: usize = 64;
@@ -55,7 +55,7 @@ impl MemoryStore {
         let give = |refund: &Refund| {
             let mut table = self.table_of(&refund.key).lock();
             let mut counter = table.take(&refund.key);
-            let given = algorithm::give_back(&mut counter, &refund.bound, refund.units, refund.time_us, now);
+            let given = algorithm::give_back(&mut counter, &refund.bound, refund.units, refund.time_us, refund.lease.as_ref(), now);
             table.put(refund.key, counter, now);
             given
         };
@@ -72,6 +72,31 @@ impl MemoryStore {
         let counter = if starts { Some(algorithm::token_bucket::bucket(bound, used, now)) } else { counter };
         table.put(key, counter, now);
         starts
+    }
+
+    /// [`CounterStore::reset`], without waiting for anything but short locks.
+    pub fn reset_now(&self, keys: &[CounterKey]) -> Vec<bool> {
+        let now = self.now_us();
+        let reset = |key: &CounterKey| {
+            let mut table = self.table_of(key).lock();
+            let live = table.take(key).is_some_and(|counter| !counter.is_expired(now));
+            table.remove(key);
+            live
+        };
+        keys.iter().map(reset).collect()
+    }
+
+    /// [`CounterStore::release`], without waiting for anything but short locks.
+    pub fn release_now(&self, releases: &[Release]) -> Vec<bool> {
+        let now = self.now_us();
+        let end = |release: &Release| {
+            let mut table = self.table_of(&release.key).lock();
+            let mut counter = table.take(&release.key);
+            let ended = algorithm::release(&mut counter, &release.lease, now);
+            table.put(release.key, counter, now);
+            ended
+        };
+        releases.iter().map(end).collect()
     }
 
     /// Forgets a counter.
@@ -166,6 +191,14 @@ impl CounterStore for MemoryStore {
 
     async fn refund(&self, refunds: &[Refund]) -> Result<Vec<u64>, StoreError> {
         Ok(self.refund_now(refunds))
+    }
+
+    async fn reset(&self, keys: &[CounterKey]) -> Result<Vec<bool>, StoreError> {
+        Ok(self.reset_now(keys))
+    }
+
+    async fn release(&self, releases: &[Release]) -> Result<Vec<bool>, StoreError> {
+        Ok(self.release_now(releases))
     }
 }
 

@@ -15,6 +15,7 @@ mod deny_cache;
 mod fallback;
 pub mod memory;
 mod metrics;
+mod operations;
 mod ring;
 pub mod script;
 mod seen;
@@ -59,6 +60,9 @@ pub struct LimitQuery {
     pub call: CounterCall,
     /// What happens without the shard.
     pub on_failure: FailurePolicy,
+    /// Where this process counts the rule's callers together while their shard is short of memory and has no counter for them. `None` if no
+    /// client can invent counters of the rule: those are created all the same.
+    pub overflow: Option<CounterKey>,
 }
 
 /// What came of one limit.

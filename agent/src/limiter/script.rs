@@ -4,18 +4,22 @@
 //! answers `NOSCRIPT` without having run anything, so [`run`] loads the script and sends the call once more. A connection that loads the
 //! script first ([`load`]) spares the first call that detour.
 
+mod clock;
 mod packing;
 mod unpacking;
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use redis::aio::ConnectionLike;
 use weir_core::counter::{CounterCall, CounterReply};
 
-use super::store::{CounterStore, Refund, StoreError};
+use weir_core::key::CounterKey;
 
-pub use packing::{encode, encode_refunds};
-pub use unpacking::{decode, decode_refunds};
+use super::store::{CounterStore, Refund, Release, StoreError};
+
+pub use clock::ServerClock;
+pub use packing::{encode, encode_refunds, encode_releases, encode_resets};
+pub use unpacking::{Decoded, decode, decode_done, decode_refunds};
 
 /// The most limits, and the most refunds, that one call carries.
 pub const MAX_CALLS: usize = 255;
@@ -57,16 +61,30 @@ pub async fn load<C: ConnectionLike + Send>(connection: &mut C) -> Result<(), St
     Ok(())
 }
 
-/// Decides a batch of requests in one round trip (three if the server has lost the script).
+/// Decides a batch of requests in one round trip (three if the server has lost the script). Requests under calendar windows take another one if
+/// the server's clock is not what `clock` says, which is corrected then.
 ///
 /// # Errors
 /// [`StoreError`]. The call may have counted all the same: it must not be sent again.
-pub async fn run<C: ConnectionLike + Send>(connection: &mut C, requests: &[&[CounterCall]]) -> Result<Vec<Vec<CounterReply>>, StoreError> {
-    if requests.iter().all(|request| request.is_empty()) {
-        return Ok(vec![Vec::new(); requests.len()]);
+pub async fn run<C: ConnectionLike + Send>(
+    connection: &mut C,
+    clock: &ServerClock,
+    requests: &[&[CounterCall]],
+) -> Result<Vec<Vec<CounterReply>>, StoreError> {
+    let mut replies: Vec<Option<Vec<CounterReply>>> = requests.iter().map(|request| request.is_empty().then(Vec::new)).collect();
+    for _ in 0..2 {
+        let missing: Vec<usize> = (0..requests.len()).filter(|place| replies[*place].is_none()).collect();
+        if missing.is_empty() {
+            break;
+        }
+        let batch: Vec<&[CounterCall]> = missing.iter().map(|place| requests[*place]).collect();
+        let decoded = decode(&batch, &send(connection, &encode(&batch, clock.now_us())).await?)?;
+        clock.heard(decoded.time_us);
+        for (place, reply) in missing.into_iter().zip(decoded.replies) {
+            replies[place] = reply;
+        }
     }
-    let reply = send(connection, &encode(requests)).await?;
-    decode(requests, &reply)
+    replies.into_iter().map(|reply| reply.ok_or(StoreError::Reply("its clock jumps"))).collect()
 }
 
 /// Gives units back in one round trip; see [`CounterStore::refund`].
@@ -95,21 +113,36 @@ async fn send<C: ConnectionLike + Send>(connection: &mut C, command: &redis::Cmd
 #[derive(Debug, Clone)]
 pub struct RedisStore<C> {
     connection: C,
+    clock: Arc<ServerClock>,
 }
 
 impl<C> RedisStore<C> {
     /// Counts over `connection`.
-    pub const fn new(connection: C) -> Self {
-        Self { connection }
+    pub fn new(connection: C) -> Self {
+        Self { connection, clock: Arc::default() }
     }
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync> CounterStore for RedisStore<C> {
     async fn check(&self, requests: &[&[CounterCall]]) -> Result<Vec<Vec<CounterReply>>, StoreError> {
-        run(&mut self.connection.clone(), requests).await
+        run(&mut self.connection.clone(), &self.clock, requests).await
     }
 
     async fn refund(&self, refunds: &[Refund]) -> Result<Vec<u64>, StoreError> {
         run_refunds(&mut self.connection.clone(), refunds).await
+    }
+
+    async fn reset(&self, keys: &[CounterKey]) -> Result<Vec<bool>, StoreError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        decode_done(keys.len(), &send(&mut self.connection.clone(), &encode_resets(keys)).await?)
+    }
+
+    async fn release(&self, releases: &[Release]) -> Result<Vec<bool>, StoreError> {
+        if releases.is_empty() {
+            return Ok(Vec::new());
+        }
+        decode_done(releases.len(), &send(&mut self.connection.clone(), &encode_releases(releases)).await?)
     }
 }

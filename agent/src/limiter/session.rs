@@ -7,13 +7,13 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use redis::aio::MultiplexedConnection;
 use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
-use weir_core::counter::CounterReply;
 use weir_core::decision::Cause;
 
 use super::batch::Waiting;
 use super::breaker::Failure;
-use super::call::{Call, Done, Fault, Job};
+use super::call::{Call, Done, Fault, Job, Said};
 use super::connection::Dialer;
+use super::script::Decoded;
 use super::settings::LimiterSettings;
 use super::shard::Shard;
 
@@ -78,7 +78,7 @@ impl Session<'_> {
         };
         self.shard.metrics.connections.inc();
         let probe = Call { load: true, ..self.call(Job::probe(), 0, self.settings.probe_timeout) };
-        let done = probe.send(connection.clone()).await;
+        let done = probe.send(connection.clone(), &self.shard.clock).await;
         match done.result {
             Ok(_) => {
                 self.shard.succeeded();
@@ -106,7 +106,7 @@ impl Session<'_> {
             while calls.len() < self.settings.in_flight
                 && let Some(call) = self.next(&mut state)
             {
-                calls.push(call.send(connection.clone()));
+                calls.push(call.send(connection.clone(), &self.shard.clock));
             }
             self.gauge(calls.len());
             let mut done = None;
@@ -122,7 +122,7 @@ impl Session<'_> {
                     () = self.shard.queue.arrival(), if calls.len() < self.settings.in_flight => {}
                     _ = health.tick() => {
                         if calls.is_empty() {
-                            calls.push(self.call(Job::probe(), state.loads, self.settings.probe_timeout).send(connection.clone()));
+                            calls.push(self.call(Job::probe(), state.loads, self.settings.probe_timeout).send(connection.clone(), &self.shard.clock));
                         }
                     }
                 }
@@ -130,7 +130,7 @@ impl Session<'_> {
             if let Some(done) = done {
                 match self.finish(done, &mut state) {
                     Finished::Over(job, outcome) => over = Some((job, outcome)),
-                    Finished::Again(call) => calls.push(call.send(connection.clone())),
+                    Finished::Again(call) => calls.push(call.send(connection.clone(), &self.shard.clock)),
                     Finished::Unwanted => {}
                 }
             }
@@ -153,6 +153,9 @@ impl Session<'_> {
 
     /// The next call, if anything waits. Refunds go one call at a time, between checks.
     fn next(&self, state: &mut Serving) -> Option<Call> {
+        if let Some(operation) = self.shard.queue.take_operation(Instant::now()) {
+            return Some(self.call(Job::Operation(operation), state.loads, self.settings.call_timeout));
+        }
         let refunds = if state.refunding > 0 { Vec::new() } else { self.shard.queue.take_refunds() };
         if refunds.is_empty() {
             let now = Instant::now();
@@ -199,15 +202,20 @@ impl Session<'_> {
 
     /// Tells those who wait for a call's answer.
     fn hand_out(&self, job: Job, outcome: Outcome) {
-        let Job::Checks(batch) = job else { return };
-        match outcome {
-            Ok(replies) => self.answer(batch, replies),
-            Err(cause) => {
+        match (job, outcome) {
+            (Job::Checks(batch), Ok(Said::Decided(decoded))) => self.answer(batch, decoded),
+            (Job::Checks(batch), outcome) => {
+                let cause = outcome.err().unwrap_or(Cause::Error);
                 for waiting in batch {
                     // Its caller may have stopped waiting.
                     let _ = waiting.answer.send(Err(cause));
                 }
             }
+            (Job::Operation(operation), outcome) => {
+                let counts = outcome.map(|said| if let Said::Did(counts) = said { counts } else { Vec::new() });
+                let _ = operation.answer.send(counts);
+            }
+            (Job::Refunds(_) | Job::Probe(_), _) => {}
         }
     }
 
@@ -231,9 +239,18 @@ impl Session<'_> {
         Some(Call { load, resent, ..call })
     }
 
-    fn answer(&self, batch: Vec<Waiting>, replies: Vec<Vec<CounterReply>>) {
+    fn answer(&self, batch: Vec<Waiting>, decoded: Decoded) {
         self.shard.metrics.batch.observe(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
-        for (waiting, replies) in batch.into_iter().zip(replies) {
+        for (mut waiting, replies) in batch.into_iter().zip(decoded.replies) {
+            let Some(replies) = replies else {
+                // Not counted, for want of the calendar windows around the shard's time, which is known now.
+                if std::mem::replace(&mut waiting.repeated, true) {
+                    let _ = waiting.answer.send(Err(Cause::Error));
+                } else {
+                    self.shard.queue.push_again(waiting);
+                }
+                continue;
+            };
             let replaced = replies.iter().filter(|reply| reply.replaced).count();
             if replaced > 0 {
                 self.shard.metrics.replaced.inc_by(replaced as u64);
@@ -250,8 +267,8 @@ impl Session<'_> {
     }
 }
 
-/// What came of a call: a reply per limit of each request, or why there is none.
-type Outcome = Result<Vec<Vec<CounterReply>>, Cause>;
+/// What came of a call: what the shard said, or why it said nothing.
+type Outcome = Result<Said, Cause>;
 
 /// What a call comes to.
 enum Finished {

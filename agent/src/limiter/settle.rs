@@ -75,8 +75,9 @@ impl<'a> Settlement<'a> {
                 Ok(replies) => {
                     // A shard gives one reply per limit; `script::decode` has seen to it.
                     let Some(reply) = replies.get(position) else { continue };
-                    self.fallback.note(&query.call.key, reply);
-                    (*reply, None)
+                    self.fallback.note(&query.call, reply);
+                    let new_counters = Degraded { mode: FailureMode::Local, cause: Cause::NewCounters };
+                    (*reply, reply.uncounted.then_some(new_counters))
                 }
                 Err(cause) => {
                     let mode = fallback::mode(&query.on_failure, group.away);
@@ -96,7 +97,13 @@ impl<'a> Settlement<'a> {
             self.answers.iter_mut().enumerate().filter_map(|(member, answer)| Some((member, answer.as_mut().filter(|a| is_local(a))?)));
         let mut lost: Vec<(usize, &mut LimitAnswer)> = lost.collect();
         let queries = lost.iter().map(|(member, _)| &self.queries[*member]);
-        let calls: Vec<_> = queries.map(|query| LocalCall { call: &query.call, generosity: query.on_failure.generosity }).collect();
+        let generosity = |query: &LimitQuery| query.on_failure.generosity;
+        let calls = queries.zip(&lost).map(|(query, (_, answer))| LocalCall {
+            call: &query.call,
+            generosity: generosity(query),
+            overflow: query.overflow.filter(|_| answer.degraded.is_some_and(|degraded| degraded.cause == Cause::NewCounters)),
+        });
+        let calls: Vec<_> = calls.collect();
         let mut refunds = Vec::with_capacity(lost.len());
         for ((member, answer), (reply, refund)) in lost.iter_mut().zip(self.fallback.decide(&calls)) {
             answer.reply = reply;
@@ -120,32 +127,35 @@ impl<'a> Settlement<'a> {
 
     fn give_back(&mut self, heard: &[Heard], local: &[(usize, Refund)]) {
         for group in heard {
-            if let (Some(shard), Ok(_)) = (&group.shard, &group.answer) {
-                let refunds = self.taken(&group.members);
-                if !refunds.is_empty() {
-                    shard.refund(refunds);
-                }
+            let (Some(shard), Ok(replies)) = (&group.shard, &group.answer) else { continue };
+            let refunds = self.taken(&group.members, replies);
+            if !refunds.is_empty() {
+                shard.refund(refunds);
             }
         }
         let members: Vec<usize> = local.iter().map(|(member, _)| *member).collect();
-        if !self.taken(&members).is_empty() {
-            let taken = local.iter().filter(|(member, _)| self.queries[*member].call.cost > 0 && self.allows(*member));
+        let replies = members.iter().filter_map(|member| self.answers[*member].as_ref().map(|answer| answer.reply));
+        let replies: Vec<CounterReply> = replies.collect();
+        if !self.taken(&members, &replies).is_empty() {
+            let taken = local.iter().filter(|(member, _)| self.queries[*member].call.writes() && self.allows(*member));
             self.fallback.refund(&taken.map(|(_, refund)| refund.clone()).collect::<Vec<_>>());
         }
     }
 
-    /// What a store took for `members`, all of which it decided together: nothing if one of them refused. What goes back is in the
-    /// answers' `remaining` again.
-    fn taken(&mut self, members: &[usize]) -> Vec<Refund> {
-        if members.iter().any(|member| self.refuses(*member)) {
+    /// What a store took for `members`, all of which it decided together with these replies: nothing if one of them refused. What goes back
+    /// is in the answers' `remaining` again.
+    fn taken(&mut self, members: &[usize], replies: &[CounterReply]) -> Vec<Refund> {
+        let queries = self.queries;
+        let mut decided = members.iter().zip(replies);
+        if decided.any(|(member, reply)| !queries[*member].call.shadow && !reply.allowed) {
             return Vec::new();
         }
         let mut refunds = Vec::new();
-        for member in members {
-            let (call, Some(LimitAnswer { reply, .. })) = (&self.queries[*member].call, &mut self.answers[*member]) else { continue };
-            if call.cost > 0 && reply.allowed {
-                refunds.push(Refund::of(call, reply));
-                reply.remaining = reply.remaining.saturating_add(call.cost).min(call.bound.capacity);
+        for (member, said) in members.iter().zip(replies) {
+            let (call, Some(LimitAnswer { reply, .. })) = (&queries[*member].call, &mut self.answers[*member]) else { continue };
+            if call.writes() && said.allowed && !said.uncounted {
+                refunds.push(Refund::of(call, said));
+                reply.remaining = reply.remaining.saturating_add(call.units()).min(call.bound.capacity);
             }
         }
         refunds
@@ -154,5 +164,5 @@ impl<'a> Settlement<'a> {
 
 /// A reply that no counter gave.
 fn without_count(allowed: bool, remaining: u64) -> CounterReply {
-    CounterReply { allowed, remaining, reset_after_us: 0, retry_after_us: None, time_us: 0, replaced: false }
+    CounterReply { allowed, remaining, reset_after_us: 0, retry_after_us: None, time_us: 0, replaced: false, uncounted: false }
 }

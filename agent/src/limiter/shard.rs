@@ -15,9 +15,10 @@ use weir_core::decision::Cause;
 use weir_core::name::Name;
 
 use super::ShardStatus;
-use super::batch::{Answer, Queue, Waiting};
+use super::batch::{Answer, Operation, Queue, Waiting, Work};
 use super::breaker::{Breaker, BreakerState, Failure};
 use super::metrics::ShardMetrics;
+use super::script::ServerClock;
 use super::session;
 use super::settings::{LimiterSettings, ShardConfig};
 use super::store::Refund;
@@ -28,6 +29,9 @@ pub(super) struct Shard {
     pub(super) config: ShardConfig,
     pub(super) queue: Queue,
     pub(super) metrics: ShardMetrics,
+    pub(super) clock: ServerClock,
+    /// The shard is short of memory: nothing new may be created there that clients can name.
+    is_full: AtomicBool,
     /// The breaker's state for the hot path: whether the shard is asked.
     flows: AtomicBool,
     breaker: Mutex<Breaker>,
@@ -46,6 +50,8 @@ impl Shard {
             config,
             queue: Queue::default(),
             metrics,
+            clock: ServerClock::default(),
+            is_full: AtomicBool::new(false),
             flows: AtomicBool::new(true),
             breaker: Mutex::new(Breaker::new(Instant::now())),
             last_error: Mutex::default(),
@@ -70,7 +76,28 @@ impl Shard {
             return Err(Cause::BreakerOpen);
         }
         let (answer, receiver) = oneshot::channel();
-        if self.queue.push(Waiting { calls, deadline, answer }, Instant::now()) { Ok(receiver) } else { Err(Cause::Overload) }
+        if self.queue.push(Waiting { calls, deadline, answer, repeated: false }, Instant::now()) {
+            Ok(receiver)
+        } else {
+            Err(Cause::Overload)
+        }
+    }
+
+    /// Does something besides checks, unless `deadline` comes first.
+    ///
+    /// # Errors
+    /// Why the shard is not asked.
+    pub(super) fn operate(&self, work: Work, deadline: Instant) -> Result<oneshot::Receiver<Result<Vec<u64>, Cause>>, Cause> {
+        if !self.flows.load(Ordering::Acquire) {
+            return Err(Cause::BreakerOpen);
+        }
+        let (answer, receiver) = oneshot::channel();
+        if self.queue.push_operation(Operation { work, deadline, answer }) { Ok(receiver) } else { Err(Cause::Overload) }
+    }
+
+    /// Whether calls may create counters that a client can have invented.
+    pub(super) fn creates_counters(&self) -> bool {
+        !self.is_full.load(Ordering::Relaxed)
     }
 
     /// Gives units back with the next call, at most once.

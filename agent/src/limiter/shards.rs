@@ -80,7 +80,9 @@ impl Shards {
             }
         }
         for question in &mut questions {
-            let calls: Vec<CounterCall> = question.members.iter().map(|member| queries[*member].call.clone()).collect();
+            let creates = question.shard.creates_counters();
+            let call = |query: &LimitQuery| CounterCall { may_create: creates || query.overflow.is_none(), ..query.call.clone() };
+            let calls: Vec<CounterCall> = question.members.iter().map(|member| call(&queries[*member])).collect();
             question.sent = question.shard.ask(calls, wait_until);
         }
         questions

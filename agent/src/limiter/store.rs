@@ -7,7 +7,8 @@ use std::future::Future;
 
 use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::key::CounterKey;
-use weir_core::limit::Bound;
+use weir_core::lease::LeaseId;
+use weir_core::limit::{Algorithm, Bound};
 
 /// Counts units and decides, atomically.
 pub trait CounterStore: Send + Sync {
@@ -24,9 +25,21 @@ pub trait CounterStore: Send + Sync {
     /// # Errors
     /// [`StoreError`] if the store did not answer; the units may then be stranded until they would have left anyway.
     fn refund(&self, refunds: &[Refund]) -> impl Future<Output = Result<Vec<u64>, StoreError>> + Send;
+
+    /// Clears counters. Returns whether there was one.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store did not answer.
+    fn reset(&self, keys: &[CounterKey]) -> impl Future<Output = Result<Vec<bool>, StoreError>> + Send;
+
+    /// Ends leases. Returns whether each was there.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the store did not answer; a lease expires by itself.
+    fn release(&self, releases: &[Release]) -> impl Future<Output = Result<Vec<bool>, StoreError>> + Send;
 }
 
-/// Units on their way back, because another shard refused the request that took them.
+/// Units on their way back: their request did not happen, or another shard refused it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refund {
     /// The counter.
@@ -35,15 +48,34 @@ pub struct Refund {
     pub bound: Bound,
     /// How many.
     pub units: u64,
-    /// [`CounterReply::time_us`] of the consume: a fixed window that is over gets nothing back.
+    /// [`CounterReply::time_us`] of the consume: a fixed window that is over gets nothing back. 0 if nobody knows: now.
     pub time_us: u64,
+    /// Of `concurrency`: the lease that ends.
+    pub lease: Option<LeaseId>,
+}
+
+/// A lease of `concurrency` that ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Release {
+    /// The counter.
+    pub key: CounterKey,
+    /// The lease.
+    pub lease: LeaseId,
 }
 
 impl Refund {
     /// Gives back what `call` took, by the store's own word in `reply`.
     #[must_use]
     pub const fn of(call: &CounterCall, reply: &CounterReply) -> Self {
-        Self { key: call.key, bound: call.bound, units: call.cost, time_us: reply.time_us }
+        Self { key: call.key, bound: call.bound, units: call.units(), time_us: reply.time_us, lease: call.lease }
+    }
+}
+
+impl From<Release> for Refund {
+    /// The same as units that go back: under any bound, since a lease ends whatever the limit.
+    fn from(release: Release) -> Self {
+        let bound = Bound { algorithm: Algorithm::Concurrency, limit: 1, capacity: 1, window_us: 1_000_000, calendar: None };
+        Self { key: release.key, bound, units: 1, time_us: 0, lease: Some(release.lease) }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::calls::{MINUTE, SECOND, START, bucket, call, each, fixed, key, key_of
 use crate::clocked::Clocked;
 
 const fn shadow(key: CounterKey, bound: Bound) -> CounterCall {
-    CounterCall { key, bound, cost: 1, shadow: true }
+    CounterCall { shadow: true, ..CounterCall::check(key, bound, 1) }
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn a_refund_creates_no_key_and_drops_out_of_a_window_that_is_over() {
     for mut store in Clocked::each().await {
         let bound = fixed(5, MINUTE);
         let taken = call(key("a"), bound, 2);
-        let refund = Refund { key: taken.key, bound, units: 2, time_us: START };
+        let refund = Refund { key: taken.key, bound, units: 2, time_us: START, lease: None };
         assert_eq!(store.refund(0, std::slice::from_ref(&refund)).await, [0], "{}", store.name());
         assert_eq!(store.check(0, call(taken.key, bound, 0)).await.remaining, 5);
 
@@ -115,7 +115,7 @@ async fn a_sliding_window_gives_back_from_the_newest_slot() {
         for (us, cost) in [(0, 3), (10 * SECOND, 2), (20 * SECOND, 1)] {
             assert!(store.check(us, call(key("a"), bound, cost)).await.allowed);
         }
-        let refund = Refund { key: key("a"), bound, units: 2, time_us: START };
+        let refund = Refund { key: key("a"), bound, units: 2, time_us: START, lease: None };
         assert_eq!(store.refund(20 * SECOND, &[refund]).await, [2], "{}", store.name());
         // Left: 3 of the first second and 1 of the tenth. Once the first has left, 1 is used.
         let reply = store.check(20 * SECOND, call(key("a"), bound, 9)).await;

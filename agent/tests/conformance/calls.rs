@@ -42,7 +42,7 @@ pub(crate) const fn each(limit: u64, window_us: u64) -> [Bound; 3] {
 }
 
 pub(crate) const fn call(key: CounterKey, bound: Bound, cost: u64) -> CounterCall {
-    CounterCall { key, bound, cost, shadow: false }
+    CounterCall::check(key, bound, cost)
 }
 
 /// How many of these replies allowed.

@@ -131,8 +131,9 @@ impl Clocked {
                 store.check_now(requests)
             }
             Self::Server { connection, sha, .. } => {
-                let reply = run(connection, sha, &script::encode(requests), START + us).await;
-                script::decode(requests, &reply).expect("a readable reply")
+                let reply = run(connection, sha, &script::encode(requests, START + us), START + us).await;
+                let decoded = script::decode(requests, &reply).expect("a readable reply");
+                decoded.replies.into_iter().map(|replies| replies.expect("edges around its time")).collect()
             }
         }
     }
@@ -192,7 +193,7 @@ fn decide(counters: &mut HashMap<CounterKey, Counter>, calls: &[CounterCall], no
 
 fn give_back(counters: &mut HashMap<CounterKey, Counter>, refund: &Refund, now: u64) -> u64 {
     let mut counter = counters.remove(&refund.key);
-    let given = algorithm::give_back(&mut counter, &refund.bound, refund.units, refund.time_us, now);
+    let given = algorithm::give_back(&mut counter, &refund.bound, refund.units, refund.time_us, refund.lease.as_ref(), now);
     counters.extend(counter.map(|counter| (refund.key, counter)));
     given
 }

@@ -98,7 +98,7 @@ async fn replay(case: u64, history: &[Event], model: &mut Clocked, server: &mut 
             Event::Clock(us) => now = now.saturating_add_signed(*us),
             Event::Check(requests) => {
                 let to_call =
-                    |call: &Call| CounterCall { key: key(case, call.counter), bound: call.bound, cost: call.cost, shadow: call.shadow };
+                    |call: &Call| CounterCall { shadow: call.shadow, ..CounterCall::check(key(case, call.counter), call.bound, call.cost) };
                 let requests: Vec<Vec<CounterCall>> = requests.iter().map(|calls| calls.iter().map(to_call).collect()).collect();
                 let requests: Vec<&[CounterCall]> = requests.iter().map(Vec::as_slice).collect();
                 let (said, meant) = (server.check_batch(now, &requests).await, model.check_batch(now, &requests).await);
@@ -106,7 +106,7 @@ async fn replay(case: u64, history: &[Event], model: &mut Clocked, server: &mut 
             }
             Event::Refund { call, ago } => {
                 let time_us = crate::calls::START + now.saturating_sub(*ago);
-                let refund = Refund { key: key(case, call.counter), bound: call.bound, units: call.cost, time_us };
+                let refund = Refund { key: key(case, call.counter), bound: call.bound, units: call.cost, time_us, lease: None };
                 let refund = std::slice::from_ref(&refund);
                 let (said, meant) = (server.refund(now, refund).await, model.refund(now, refund).await);
                 prop_assert_eq!(said, meant, "event {} at {}", place, now);

@@ -86,8 +86,10 @@ impl Sequence {
         for (place, step) in self.steps.iter().enumerate() {
             let what = format!("{} on {}, step {place}", self.name, store.name());
             let keyed = |name: &str| key(&format!("{}/{name}", self.name));
-            let to_call =
-                |call: &Call| CounterCall { key: keyed(&call.key), bound: self.bound(&call.bound), cost: call.cost, shadow: call.shadow };
+            let to_call = |call: &Call| CounterCall {
+                shadow: call.shadow,
+                ..CounterCall::check(keyed(&call.key), self.bound(&call.bound), call.cost)
+            };
             let requests: Vec<Vec<CounterCall>> = step.check.iter().map(|calls| calls.iter().map(to_call).collect()).collect();
             let requests: Vec<&[CounterCall]> = requests.iter().map(Vec::as_slice).collect();
             if !requests.is_empty() {
@@ -100,6 +102,7 @@ impl Sequence {
                 bound: self.bound(&back.bound),
                 units: back.units,
                 time_us: START + back.consumed_at_us,
+                lease: None,
             };
             let refunds: Vec<Refund> = step.refund.iter().map(to_refund).collect();
             if !refunds.is_empty() {

@@ -41,9 +41,8 @@ async fn exact_clocks_a_minute_apart_change_nothing() {
     let limiters = [limiter_of(&server, Wrong { ahead: true }).await, limiter_of(&server, Wrong { ahead: false }).await];
     for algorithm in Algorithm::ALL {
         // Ten hours: no edge of a window, and no refill of a whole unit, falls into the test.
-        let call =
-            CounterCall { key: key("user:1", algorithm.as_str()), bound: bound(algorithm, 10, MINUTE * 600), cost: 1, shadow: false };
-        let query = LimitQuery { call, on_failure: policy(FailureMode::Closed) };
+        let call = CounterCall::check(key("user:1", algorithm.as_str()), bound(algorithm, 10, MINUTE * 600), 1);
+        let query = LimitQuery { call, on_failure: policy(FailureMode::Closed), overflow: None };
         let mut left = Vec::new();
         for turn in 0..14 {
             let answer = decide(&limiters[turn % 2], std::slice::from_ref(&query)).await.remove(0);

@@ -138,8 +138,8 @@ async fn exact_two_agents_hammer_one_key() {
     let limiters = [limiter(&servers).await, limiter(&servers).await];
     for algorithm in Algorithm::ALL {
         let window = if algorithm == Algorithm::FixedWindow { roomy_window() } else { MINUTE };
-        let call = CounterCall { key: key("hot", algorithm.as_str()), bound: bound(algorithm, LIMIT, window), cost: 1, shadow: false };
-        let query = LimitQuery { call, on_failure: policy(FailureMode::Closed) };
+        let call = CounterCall::check(key("hot", algorithm.as_str()), bound(algorithm, LIMIT, window), 1);
+        let query = LimitQuery { call, on_failure: policy(FailureMode::Closed), overflow: None };
         let start = Instant::now();
         let admitted = hammer(&limiters, &query, 64, 20).await;
         let refill = match algorithm {

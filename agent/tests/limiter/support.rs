@@ -85,8 +85,8 @@ pub(crate) fn policy(mode: FailureMode) -> FailurePolicy {
 
 /// One unit of a sliding window, `closed` without its shard.
 pub(crate) fn query(key: CounterKey, limit: u64) -> LimitQuery {
-    let call = CounterCall { key, bound: bound(Algorithm::SlidingWindow, limit, MINUTE), cost: 1, shadow: false };
-    LimitQuery { call, on_failure: policy(FailureMode::Closed) }
+    let call = CounterCall::check(key, bound(Algorithm::SlidingWindow, limit, MINUTE), 1);
+    LimitQuery { call, on_failure: policy(FailureMode::Closed), overflow: None }
 }
 
 /// The same without taking anything.

@@ -1,7 +1,7 @@
-//! `fixed_window`: at most `limit` units in each window; windows are aligned to the epoch.
+//! `fixed_window`: at most `limit` units in each window; windows are aligned to the epoch, or follow a calendar.
 //!
-//! The current window is never one before the stored one. Units of a window of another length count whole if that window reaches into
-//! this one, because when in it they were consumed is not known.
+//! The current window is never one before the stored one. Units of a window of other edges count whole if that window reaches into this
+//! one, because when in it they were consumed is not known.
 
 use super::place::Place;
 use super::{Refusal, State};
@@ -41,26 +41,62 @@ impl FixedWindow {
 /// The window that counts now.
 pub(super) type View = FixedWindow;
 
+/// Which windows there are.
+enum Windows {
+    /// Of this length.
+    Aligned(u64),
+    /// The current one and the next begin at the first two, and end at the others.
+    Calendar([u64; 3]),
+}
+
+impl Windows {
+    fn of(bound: &Bound, now: u64) -> Self {
+        match bound.calendar {
+            None => Self::Aligned(bound.window_us),
+            Some(calendar) => {
+                let [_, start, end, next_end, _] = calendar.edges(now);
+                Self::Calendar([start, end, next_end])
+            }
+        }
+    }
+
+    /// Whether a window that begins then lies too far ahead to be true.
+    const fn is_garbage(&self, start: u64, now: u64) -> bool {
+        match self {
+            Self::Aligned(window) => start > now + *window,
+            Self::Calendar([_, _, next_end]) => start >= *next_end,
+        }
+    }
+
+    /// The window that `time` lies in, now or later; none after the next of a calendar.
+    const fn at(&self, time: u64, count: u64) -> FixedWindow {
+        match *self {
+            Self::Aligned(window) => FixedWindow { count, start: time / window * window, window },
+            Self::Calendar([start, end, _]) if time < end => FixedWindow { count, start, window: end - start },
+            Self::Calendar([_, start, end]) => FixedWindow { count, start, window: end - start },
+        }
+    }
+}
+
 fn view(place: &mut Place<'_>, bound: &Bound) -> View {
-    let length = bound.window_us;
-    let aligned = |time: u64, count: u64| FixedWindow { count, start: time / length * length, window: length };
+    let windows = Windows::of(bound, place.now);
     if let Some(State::FixedWindow(stored)) = place.state() {
         let stored = *stored;
-        if stored.start > place.now + length {
+        if windows.is_garbage(stored.start, place.now) {
             place.discard();
-            return aligned(place.now, 0);
+            return windows.at(place.now, 0);
         }
-        let current = aligned(place.now.max(stored.start), stored.count);
+        let current = windows.at(place.now.max(stored.start), stored.count);
         if stored.end() <= current.start {
             return FixedWindow { count: 0, ..current };
         }
-        if stored.window != length {
+        if stored != current {
             place.write(State::FixedWindow(current), current.end() - place.now);
         }
         return current;
     }
     let (units, time) = place.adopt(bound);
-    let current = aligned(time, units);
+    let current = windows.at(time, units);
     if units > 0 {
         place.write(State::FixedWindow(current), current.end() - place.now);
     }
@@ -90,9 +126,9 @@ pub(super) fn take(place: &mut Place<'_>, view: &View, _bound: &Bound, cost: u64
     left
 }
 
-/// Gives units back that were consumed at `consumed_us`, if their window is still the one that counts; returns how many.
+/// Gives units back that were consumed at `consumed_us` (0: now), if their window is still the one that counts; returns how many.
 pub(super) fn give(place: &mut Place<'_>, stored: &FixedWindow, bound: &Bound, units: u64, consumed_us: u64) -> u64 {
-    let inside = stored.start <= consumed_us && consumed_us < stored.end();
+    let inside = consumed_us == 0 || (stored.start <= consumed_us && consumed_us < stored.end());
     if !inside || stored.end() <= place.now || stored.start > place.now + bound.window_us {
         return 0;
     }

@@ -3,12 +3,12 @@
 use super::{Counter, State};
 use crate::limit::Bound;
 
-/// Where one counter is, or is not yet. A peek (cost 0) changes nothing.
+/// Where one counter is, or is not yet. A look changes nothing.
 pub(super) struct Place<'a> {
     counter: &'a mut Option<Counter>,
     /// The store's clock in microseconds.
     pub(super) now: u64,
-    peek: bool,
+    writes: bool,
     /// State that could not be read has been removed.
     pub(super) replaced: bool,
 }
@@ -21,13 +21,34 @@ pub(super) fn last_millisecond(now: u64, us: u64) -> u64 {
 
 impl<'a> Place<'a> {
     /// An expired counter is gone, as it is on a server.
-    pub(super) fn new(counter: &'a mut Option<Counter>, now: u64, cost: u64) -> Self {
+    pub(super) fn new(counter: &'a mut Option<Counter>, now: u64, writes: bool) -> Self {
         counter.take_if(|counter| counter.is_expired(now));
-        Self { counter, now, peek: cost == 0, replaced: false }
+        Self { counter, now, writes, replaced: false }
     }
 
     pub(super) fn state(&self) -> Option<&State> {
         self.counter.as_ref().map(|counter| &counter.state)
+    }
+
+    /// The state, to be changed where it is; only for calls that write. [`expire`](Self::expire) comes with it.
+    pub(super) fn state_mut(&mut self) -> Option<&mut State> {
+        self.counter.as_mut().filter(|_| self.writes).map(|counter| &mut counter.state)
+    }
+
+    /// The counter is gone once its state has counted for `us` more microseconds.
+    pub(super) fn expire(&mut self, us: u64) {
+        if self.writes
+            && let Some(counter) = self.counter.as_mut()
+        {
+            counter.expires_ms = Some(last_millisecond(self.now, us));
+        }
+    }
+
+    /// Removes the counter: nothing is left of it.
+    pub(super) fn clear(&mut self) {
+        if self.writes {
+            *self.counter = None;
+        }
     }
 
     /// Milliseconds that the counter has left; `None` without a TTL.
@@ -37,7 +58,7 @@ impl<'a> Place<'a> {
 
     /// Stores state that counts for `us` more microseconds.
     pub(super) fn write(&mut self, state: State, us: u64) {
-        if !self.peek {
+        if self.writes {
             *self.counter = Some(Counter { state, expires_ms: Some(last_millisecond(self.now, us)) });
         }
     }
@@ -46,14 +67,14 @@ impl<'a> Place<'a> {
     pub(super) fn rewrite(&mut self, state: Option<State>, us: u64) {
         match state {
             Some(state) => self.write(state, us),
-            None if self.peek => {}
+            None if !self.writes => {}
             None => *self.counter = None,
         }
     }
 
     /// Gives a counter without a TTL one that fits its state.
     pub(super) fn heal(&mut self, us: u64) {
-        if !self.peek
+        if self.writes
             && let Some(counter) = self.counter.as_mut()
             && counter.expires_ms.is_none()
         {
@@ -61,29 +82,32 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Removes state that nobody can read, which starts empty and is reported. A peek leaves it for the first real call.
+    /// Removes state that nobody can read, which starts empty and is reported. A look leaves it for the first real call.
     pub(super) fn discard(&mut self) {
-        if !self.peek {
+        if self.writes {
             *self.counter = None;
             self.replaced = true;
         }
     }
 
     /// Takes over the units that another algorithm counted here: returns them, and the latest time stored with them or now. All of them
-    /// count as consumed at that time. Afterwards the place is empty (except for a peek), so a caller that gets units must write them.
+    /// count as consumed at that time. Afterwards the place is empty (except for a look), so a caller that gets units must write them.
     pub(super) fn adopt(&mut self, bound: &Bound) -> (u64, u64) {
         let found = match self.state() {
             None => return (0, self.now),
             Some(State::TokenBucket(state)) => state.units(),
             Some(State::SlidingWindow(state)) => state.units(self.now),
+            Some(State::SlidingLog(state)) => state.units(self.now, bound.window_us),
             Some(State::FixedWindow(state)) => state.units(self.now),
+            // Who is in flight says nothing about what was consumed, nor the other way round.
+            Some(State::Concurrency(_)) => (0, self.now),
         };
         let (units, time) = found;
         if time > self.now + bound.window_us || (units > bound.capacity && self.ttl_ms().is_none()) {
             self.discard();
             return (0, self.now);
         }
-        if !self.peek {
+        if self.writes {
             *self.counter = None;
         }
         (units, time.max(self.now))

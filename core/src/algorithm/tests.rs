@@ -14,7 +14,7 @@ fn key() -> CounterKey {
 }
 
 fn check(counter: &mut Option<Counter>, bound: Bound, cost: u64, now: u64) -> CounterReply {
-    let call = CounterCall { key: key(), bound, cost, shadow: false };
+    let call = CounterCall::check(key(), bound, cost);
     decide(&[call], std::slice::from_mut(counter), now)[0]
 }
 
@@ -165,7 +165,7 @@ proptest! {
             now += pause;
             let cost = (bound.capacity / 100 * share).max(1);
             let before = check(&mut counter, bound, cost, now);
-            let given = give_back(&mut counter, &bound, units, now, now);
+            let given = give_back(&mut counter, &bound, units, now, None, now);
             let after = check(&mut counter.clone(), bound, 0, now);
             prop_assert!(given <= units && after.remaining <= bound.capacity);
             // What has drained in part counts as given back whole.
@@ -180,7 +180,7 @@ fn a_refund_creates_nothing() {
     for algorithm in Algorithm::ALL {
         let mut counter = None;
         let bound = Bound { algorithm, limit: 5, capacity: 5, window_us: SECOND, calendar: None };
-        assert_eq!((give_back(&mut counter, &bound, 3, START, START), counter), (0, None));
+        assert_eq!((give_back(&mut counter, &bound, 3, START, None, START), counter), (0, None));
     }
 }
 

@@ -168,8 +168,14 @@ pub(super) fn reset(view: &View, bound: &Bound, now: u64) -> u64 {
 
 /// Consumes. Returns the microseconds until nothing is used any more.
 pub(super) fn take(place: &mut Place<'_>, view: &View, bound: &Bound, cost: u64) -> u64 {
-    let bucket = TokenBucket { used: view.used_now + cost as f64, step: view.base.step.max(place.now / STEP_US) };
-    let us = wait(bucket.used, bucket.step, bound, scale_for(bound.capacity as f64), place.now);
+    let mut used = view.used_now + cost as f64;
+    // Past the capacity only where it was recorded.
+    let scale = scale_for(used.max(bound.capacity as f64));
+    if used > LARGE {
+        used = (used * scale).ceil() / scale;
+    }
+    let bucket = TokenBucket { used, step: view.base.step.max(place.now / STEP_US) };
+    let us = wait(bucket.used, bucket.step, bound, scale, place.now);
     place.write(State::TokenBucket(bucket), us);
     us
 }

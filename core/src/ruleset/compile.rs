@@ -7,6 +7,7 @@ use super::counting::Counting;
 use super::tier_limits::TierLimits;
 use super::{CompiledRule, DEFAULT_V6_PREFIX, RuleSet};
 use crate::config::DomainConfig;
+use crate::key::{CounterKey, HashSecret, Part, Tag, counter_key};
 use crate::matching::host::HostPattern;
 use crate::matching::index::{Entry, Index};
 use crate::matching::rank::Rank;
@@ -60,6 +61,7 @@ pub(super) fn rule_set(config: &DomainConfig, revision: u64) -> Result<RuleSet, 
             mode: rule.mode,
             algorithm,
             on_failure: rule.on_failure.or(defaults.on_failure).unwrap_or_default(),
+            overflow: counting.is_open_ended().then(|| overflow(config.domain.name.as_str(), rule.name.as_str())),
             enforce_percent: rule.enforce_percent,
             limits: TierLimits::compile(rule, algorithm, |tier| tier_positions.get(tier).copied()),
             tests: Tests { headers: matcher.headers, descriptors: rule.matches.descriptors.clone() },
@@ -80,6 +82,12 @@ pub(super) fn rule_set(config: &DomainConfig, revision: u64) -> Result<RuleSet, 
         index,
         headers,
     })
+}
+
+/// The counter of a rule that stands for all whose own may not be created. It never leaves an agent's memory, so its key is no secret.
+fn overflow(domain: &str, rule: &str) -> CounterKey {
+    let (secret, parts) = (HashSecret::built_in(), [Part { kind: "overflow", value: None }]);
+    counter_key(&secret, Tag::of_rule(&secret, domain, rule, &parts), rule, &parts)
 }
 
 fn tiers(config: &DomainConfig, mistakes: &mut Mistakes) -> (Vec<Name>, usize) {

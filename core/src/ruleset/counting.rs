@@ -105,6 +105,12 @@ impl Counting {
         Ok(Self { by_subject: rule.key.contains(&KeyPart::Subject), parts: parts.into(), cost_header })
     }
 
+    /// Whether clients can invent counters: the key has a part that they choose.
+    pub(super) fn is_open_ended(&self) -> bool {
+        let chosen = |value: &Value| matches!(value, Value::Ip | Value::Header(_) | Value::Segment(_) | Value::Descriptor(_));
+        self.by_subject || self.parts.iter().any(|(_, value)| chosen(value))
+    }
+
     /// The headers that it looks at.
     pub(super) fn headers(&self) -> impl Iterator<Item = &HeaderName> {
         let in_key = self.parts.iter().filter_map(|(_, value)| match value {

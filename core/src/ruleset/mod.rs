@@ -42,6 +42,9 @@ pub struct CompiledRule {
     pub algorithm: Algorithm,
     /// What happens without its shard.
     pub on_failure: FailurePolicy,
+    /// A counter that no request has: an agent counts there, in its own memory, callers whose counters may not be created. `None` if clients
+    /// cannot invent counters of the rule.
+    pub overflow: Option<CounterKey>,
     tests: Tests,
     precedence: Precedence,
     enforce_percent: Option<u8>,

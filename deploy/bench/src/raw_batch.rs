@@ -68,9 +68,9 @@ fn batch(seed: u64) -> redis::Cmd {
             let id = rng.random_range(0..SUBJECTS).to_string();
             let subject = Subject::new("user", id.as_bytes()).unwrap_or_else(|| Subject::from_ip(std::net::Ipv4Addr::LOCALHOST.into(), 64));
             let key = counter_key(&secret, Tag::of_subject(&secret, "default", &subject), "raw", &[]);
-            [CounterCall { key, bound, cost: 1, shadow: false }]
+            [CounterCall::check(key, bound, 1)]
         })
         .collect();
     let requests: Vec<&[CounterCall]> = calls.iter().map(<[_; 1]>::as_slice).collect();
-    script::encode(&requests)
+    script::encode(&requests, 0)
 }

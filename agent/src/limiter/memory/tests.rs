@@ -47,12 +47,12 @@ fn bucket(limit: u64, window_us: u64) -> Bound {
 }
 
 fn check(store: &MemoryStore, subject: &str, bound: Bound) -> CounterReply {
-    store.check_now(&[&[CounterCall { key: key(subject), bound, cost: 1, shadow: false }]])[0][0]
+    store.check_now(&[&[CounterCall::check(key(subject), bound, 1)]])[0][0]
 }
 
 /// Whether the store still knows that something was consumed.
 fn remembers(store: &MemoryStore, subject: &str, bound: Bound) -> bool {
-    let call = CounterCall { key: key(subject), bound, cost: 0, shadow: false };
+    let call = CounterCall::check(key(subject), bound, 0);
     store.check_now(&[&[call]])[0][0].remaining < bound.capacity
 }
 
@@ -145,7 +145,7 @@ fn a_bucket_can_be_in_debt() {
     let clock = ManualClock::new();
     let store = MemoryStore::new(10, clock.clone());
     let share = bucket(10, 10 * SECOND);
-    let large = CounterCall { key: key("a"), bound: Bound { capacity: 30, ..share }, cost: 30, shadow: false };
+    let large = CounterCall::check(key("a"), Bound { capacity: 30, ..share }, 30);
     assert!(store.check_now(&[std::slice::from_ref(&large)])[0][0].allowed);
     let refused = check(&store, "a", share);
     assert_eq!((refused.allowed, refused.remaining, refused.retry_after_us), (false, 0, Some(21 * SECOND)));
@@ -166,7 +166,7 @@ fn requests_over_several_tables_are_all_or_nothing() {
             let (store, mut keys) = (store.clone(), keys.clone());
             keys.rotate_left(thread * 2);
             std::thread::spawn(move || {
-                let call = |key: &CounterKey| CounterCall { key: *key, bound: bucket(100, 3_600 * SECOND), cost: 1, shadow: false };
+                let call = |key: &CounterKey| CounterCall::check(*key, bucket(100, 3_600 * SECOND), 1);
                 let calls: Vec<CounterCall> = keys.iter().map(call).collect();
                 (0..100).filter(|_| store.check_now(&[&calls])[0].iter().all(|reply| reply.allowed)).count()
             })

@@ -1,32 +1,40 @@
 //! What goes to the script: one key per limit and one binary argument, laid out as `lua/driver.lua` says.
 
-use weir_core::counter::CounterCall;
+use weir_core::counter::{Action, CounterCall};
 use weir_core::key::CounterKey;
 use weir_core::limit::{Algorithm, Bound};
 
-use super::{Refund, sha1};
+use super::{Refund, Release, sha1};
 
 const CHECK: u8 = 1;
 const REFUND: u8 = 2;
+const RESET: u8 = 3;
+const RELEASE: u8 = 4;
 
 const SHADOW: u8 = 1;
 const LAST_OF_REQUEST: u8 = 2;
 const KEY_OCCURRED: u8 = 4;
+const LOOKS: u8 = 8;
+const RECORDS: u8 = 16;
+const CREATES_NOTHING: u8 = 32;
+const HAS_LEASE: u8 = 64;
 
 /// The `EVALSHA` command for a batch of requests with at least one and at most [`MAX_CALLS`](super::MAX_CALLS) limits in all;
-/// [`decode`](super::decode) reads its reply.
+/// [`decode`](super::decode) reads its reply. `server_us` is what the server's clock shows, as far as is known: calendar windows are sent as
+/// they are around that time.
 #[must_use]
-pub fn encode(requests: &[&[CounterCall]]) -> redis::Cmd {
+pub fn encode(requests: &[&[CounterCall]], server_us: u64) -> redis::Cmd {
     let count = requests.iter().map(|request| request.len()).sum();
     let mut seen = SeenKeys::with_room_for(count);
     let mut bounds = Distinct::default();
     let mut shapes = Distinct::default();
     let mut calls = Vec::with_capacity(count);
+    let mut leases = Vec::new();
     for request in requests {
         for (place, call) in request.iter().enumerate() {
-            let mut flags = 0;
-            if call.shadow {
-                flags |= SHADOW;
+            let mut flags = flags_of(call);
+            if let Some(lease) = call.lease.filter(|_| flags & HAS_LEASE != 0) {
+                leases.extend_from_slice(lease.as_bytes());
             }
             if place + 1 == request.len() {
                 flags |= LAST_OF_REQUEST;
@@ -34,49 +42,95 @@ pub fn encode(requests: &[&[CounterCall]]) -> redis::Cmd {
             if !seen.insert(&call.key) {
                 flags |= KEY_OCCURRED;
             }
-            calls.push(shapes.number_of(Shape { flags, bound: bounds.number_of(call.bound), cost: call.cost }));
+            calls.push(shapes.number_of(Shape { flags, bound: bounds.number_of(call.bound), cost: call.units() }));
         }
     }
-    let mut tail = Vec::with_capacity(1 + shapes.seen.len() * 10 + count);
+    let mut tail = Vec::with_capacity(1 + shapes.seen.len() * 10 + count + leases.len());
     tail.push(number(shapes.seen.len()));
     for shape in &shapes.seen {
         tail.extend_from_slice(&[shape.flags, shape.bound]);
         tail.extend_from_slice(&(shape.cost as f64).to_le_bytes());
     }
     tail.extend_from_slice(&calls);
-    command(count, requests.iter().copied().flatten().map(|call| &call.key), CHECK, &bounds, &tail)
+    tail.extend_from_slice(&leases);
+    command(count, requests.iter().copied().flatten().map(|call| &call.key), CHECK, &packed(&bounds, Some(server_us)), &tail)
+}
+
+const fn flags_of(call: &CounterCall) -> u8 {
+    let mut flags = 0;
+    if call.shadow {
+        flags |= SHADOW;
+    }
+    if matches!(call.action, Action::Record) {
+        flags |= RECORDS;
+    }
+    if !call.writes() {
+        if call.cost > 0 {
+            flags |= LOOKS;
+        }
+    } else {
+        if !call.may_create && call.bound.limit > 0 {
+            flags |= CREATES_NOTHING;
+        }
+        if matches!(call.bound.algorithm, Algorithm::Concurrency) {
+            flags |= HAS_LEASE;
+        }
+    }
+    flags
 }
 
 /// The `EVALSHA` command for at least one and at most [`MAX_CALLS`](super::MAX_CALLS) refunds;
 /// [`decode_refunds`](super::decode_refunds) reads its reply.
 #[must_use]
 pub fn encode_refunds(refunds: &[Refund]) -> redis::Cmd {
+    const NONE: [u8; 16] = [0; 16];
     let mut bounds = Distinct::default();
-    let mut calls = Vec::with_capacity(refunds.len() * 17);
+    let mut calls = Vec::with_capacity(refunds.len() * 33);
     for refund in refunds {
         calls.push(bounds.number_of(refund.bound));
         calls.extend_from_slice(&(refund.units as f64).to_le_bytes());
         calls.extend_from_slice(&(refund.time_us as f64).to_le_bytes());
+        calls.extend_from_slice(refund.lease.as_ref().map_or(&NONE, |lease| lease.as_bytes()));
     }
-    command(refunds.len(), refunds.iter().map(|refund| &refund.key), REFUND, &bounds, &calls)
+    command(refunds.len(), refunds.iter().map(|refund| &refund.key), REFUND, &packed(&bounds, None), &calls)
 }
 
-fn command<'a>(
-    count: usize,
-    keys: impl Iterator<Item = &'a CounterKey>,
-    operation: u8,
-    bounds: &Distinct<Bound>,
-    calls: &[u8],
-) -> redis::Cmd {
-    let mut argument = Vec::with_capacity(2 + bounds.seen.len() * 25 + calls.len());
-    argument.push(operation);
-    argument.push(number(bounds.seen.len()));
+/// The `EVALSHA` command that clears at least one and at most [`MAX_CALLS`](super::MAX_CALLS) counters;
+/// [`decode_done`](super::decode_done) reads its reply.
+#[must_use]
+pub fn encode_resets(keys: &[CounterKey]) -> redis::Cmd {
+    command(keys.len(), keys.iter(), RESET, &[0], &[])
+}
+
+/// The `EVALSHA` command that ends at least one and at most [`MAX_CALLS`](super::MAX_CALLS) leases;
+/// [`decode_done`](super::decode_done) reads its reply.
+#[must_use]
+pub fn encode_releases(releases: &[Release]) -> redis::Cmd {
+    let leases: Vec<u8> = releases.iter().flat_map(|release| *release.lease.as_bytes()).collect();
+    command(releases.len(), releases.iter().map(|release| &release.key), RELEASE, &[0], &leases)
+}
+
+/// The bounds of a call, with their number; with the windows around `server_us` for those that follow a calendar.
+fn packed(bounds: &Distinct<Bound>, server_us: Option<u64>) -> Vec<u8> {
+    let mut packed = Vec::with_capacity(1 + bounds.seen.len() * 65);
+    packed.push(number(bounds.seen.len()));
     for bound in &bounds.seen {
-        argument.push(algorithm_number(bound));
+        let edges = bound.calendar.zip(server_us).map(|(calendar, now)| calendar.edges(now));
+        packed.push(if edges.is_some() && bound.limit > 0 { CALENDAR } else { algorithm_number(bound) });
         for value in [bound.limit, bound.capacity, bound.window_us] {
-            argument.extend_from_slice(&(value as f64).to_le_bytes());
+            packed.extend_from_slice(&(value as f64).to_le_bytes());
+        }
+        for edge in edges.iter().flatten().filter(|_| bound.limit > 0) {
+            packed.extend_from_slice(&(*edge as f64).to_le_bytes());
         }
     }
+    packed
+}
+
+fn command<'a>(count: usize, keys: impl Iterator<Item = &'a CounterKey>, operation: u8, bounds: &[u8], calls: &[u8]) -> redis::Cmd {
+    let mut argument = Vec::with_capacity(1 + bounds.len() + calls.len());
+    argument.push(operation);
+    argument.extend_from_slice(bounds);
     argument.extend_from_slice(calls);
     let mut command = redis::Cmd::with_capacity(4 + count, 64 + count * 28 + argument.len());
     command.arg("EVALSHA").arg(sha1()).arg(count);
@@ -94,8 +148,13 @@ const fn algorithm_number(bound: &Bound) -> u8 {
         Algorithm::TokenBucket => 1,
         Algorithm::SlidingWindow => 2,
         Algorithm::FixedWindow => 3,
+        Algorithm::SlidingLog => 4,
+        Algorithm::Concurrency => 5,
     }
 }
+
+/// A fixed window whose edges come with it.
+const CALENDAR: u8 = 6;
 
 #[allow(clippy::cast_possible_truncation, reason = "at most MAX_CALLS")]
 const fn number(place: usize) -> u8 {

@@ -11,27 +11,66 @@ const PASSES: u8 = 1;
 const REPLACED: u8 = 2;
 /// Not flags, but: it passes, and what follows is the state under the key.
 const STATE: u8 = 4;
+/// The request was not decided, because of a calendar's windows; nothing follows.
+const STALE_EDGES: u8 = 5;
+/// There is no counter, and none was created; nothing follows.
+const UNCOUNTED: u8 = 6;
 
 /// 2^53: the largest whole number that the script can count to.
 const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// What a server said to a batch of requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decoded {
+    /// A reply per limit of each request. `None` if the request was not decided, because the windows that came with it are not those around
+    /// the server's time: nothing of it was written, and it may be sent again.
+    pub replies: Vec<Option<Vec<CounterReply>>>,
+    /// The server's clock at the call, in microseconds since the epoch.
+    pub time_us: u64,
+}
 
 /// Reads the reply to [`encode`](super::encode)d `requests`.
 ///
 /// # Errors
 /// [`StoreError::Reply`] unless every byte is what the script can have said.
-pub fn decode(requests: &[&[CounterCall]], reply: &[u8]) -> Result<Vec<Vec<CounterReply>>, StoreError> {
+pub fn decode(requests: &[&[CounterCall]], reply: &[u8]) -> Result<Decoded, StoreError> {
     let count: usize = requests.iter().map(|request| request.len()).sum();
     let (time, rest) = reply.split_at_checked(8).ok_or(CUT_OFF)?;
     let (marks, mut rest) = rest.split_at_checked(count).ok_or(CUT_OFF)?;
     let time_us = whole(time)?;
-    let mut marks = marks.iter();
-    let mut read = |call: &CounterCall| match marks.next() {
-        Some(&STATE) => read_state(call, &mut rest, time_us),
-        Some(flags) => read_call(call, *flags, take(&mut rest, 24)?, time_us),
-        None => Err(CUT_OFF),
-    };
-    let replies = requests.iter().map(|request| request.iter().map(&mut read).collect()).collect::<Result<_, _>>()?;
-    if rest.is_empty() { Ok(replies) } else { Err(StoreError::Reply("it is longer than the batch")) }
+    let mut marks = marks;
+    let replies = requests.iter().map(|request| {
+        let marks = take(&mut marks, request.len())?;
+        read_request(request, marks, &mut rest, time_us)
+    });
+    let replies = replies.collect::<Result<_, _>>()?;
+    if rest.is_empty() { Ok(Decoded { replies, time_us }) } else { Err(StoreError::Reply("it is longer than the batch")) }
+}
+
+fn read_request(calls: &[CounterCall], marks: &[u8], rest: &mut &[u8], time_us: u64) -> Result<Option<Vec<CounterReply>>, StoreError> {
+    if !marks.is_empty() && marks.iter().all(|mark| *mark == STALE_EDGES) {
+        let follows_calendar = calls.iter().any(|call| call.bound.calendar.is_some());
+        return if follows_calendar { Ok(None) } else { Err(StoreError::Reply("there are no edges to be stale")) };
+    }
+    let read = calls.iter().zip(marks).map(|(call, mark)| match *mark {
+        STATE => read_state(call, rest, time_us),
+        UNCOUNTED if call.may_create || !call.writes() => Err(StoreError::Reply("a counter was not created that may be")),
+        UNCOUNTED => Ok(CounterReply { uncounted: true, ..CounterReply::passed(call.bound.capacity, 0, time_us) }),
+        flags => read_call(call, flags, take(rest, 24)?, time_us),
+    });
+    read.collect::<Result<_, _>>().map(Some)
+}
+
+/// Reads the reply to [`encode_resets`](super::encode_resets) or [`encode_releases`](super::encode_releases) of so many: whether there was
+/// one.
+///
+/// # Errors
+/// [`StoreError::Reply`] unless every byte is what the script can have said.
+pub fn decode_done(count: usize, reply: &[u8]) -> Result<Vec<bool>, StoreError> {
+    if reply.len() != count || reply.iter().any(|byte| *byte > 1) {
+        return Err(StoreError::Reply("it does not say yes or no to each"));
+    }
+    Ok(reply.iter().map(|byte| *byte == 1).collect())
 }
 
 /// Reads the reply to [`encode_refunds`](super::encode_refunds): the units that each refund gave back.
@@ -74,7 +113,7 @@ fn read_call(call: &CounterCall, flags: u8, bytes: &[u8], time_us: u64) -> Resul
     if allowed != (retry_after_us == Some(0)) {
         return Err(StoreError::Reply("retry-after contradicts the decision"));
     }
-    Ok(CounterReply { allowed, remaining, reset_after_us, retry_after_us, time_us, replaced: flags & REPLACED != 0 })
+    Ok(CounterReply { allowed, remaining, reset_after_us, retry_after_us, time_us, replaced: flags & REPLACED != 0, uncounted: false })
 }
 
 /// Reads the state that a call has left, and works out what it means.
@@ -90,7 +129,7 @@ fn read_state(call: &CounterCall, rest: &mut &[u8], time_us: u64) -> Result<Coun
             let (count, start, window) = (integer(&bytes[..7]), integer(&bytes[7..14]), integer(&bytes[14..]));
             FixedWindow { count, start, window }.passed(&call.bound, time_us)
         }
-        Algorithm::SlidingWindow => None,
+        Algorithm::SlidingWindow | Algorithm::SlidingLog | Algorithm::Concurrency => None,
     };
     reply.ok_or(StoreError::Reply("a state contradicts the decision"))
 }
@@ -124,7 +163,7 @@ mod tests {
     fn call() -> CounterCall {
         let key = counter_key(&HashSecret::built_in(), Tag::of_rule(&HashSecret::built_in(), "d", "r", &[]), "r", &[]);
         let bound = Bound { algorithm: Algorithm::TokenBucket, limit: 10, capacity: 10, window_us: 1_000_000, calendar: None };
-        CounterCall { key, bound, cost: 1, shadow: false }
+        CounterCall::check(key, bound, 1)
     }
 
     const NOW: u64 = 1_796_052_110_273_282;
@@ -142,7 +181,7 @@ mod tests {
     fn replies_are_read() {
         let call = call();
         let calls = std::slice::from_ref(&call);
-        let read = |bytes: &[u8]| decode(&[calls], bytes).map(|replies| replies[0][0]);
+        let read = |bytes: &[u8]| decode(&[calls], bytes).map(|decoded| decoded.replies[0].as_ref().unwrap()[0]);
         let allowed = CounterReply {
             allowed: true,
             remaining: 9,
@@ -150,6 +189,7 @@ mod tests {
             retry_after_us: Some(0),
             time_us: 1_796_052_110_273_282,
             replaced: true,
+            uncounted: false,
         };
         assert_eq!(read(&reply(3, 9.0, 100_000.0, 0.0)).unwrap(), allowed);
         let never = CounterReply { allowed: false, remaining: 3, reset_after_us: 5, retry_after_us: None, replaced: false, ..allowed };
@@ -170,7 +210,7 @@ mod tests {
     fn a_state_says_the_rest() {
         let call = call();
         let calls = std::slice::from_ref(&call);
-        let read = |bytes: &[u8]| decode(&[calls], bytes).map(|replies| replies[0][0]).unwrap();
+        let read = |bytes: &[u8]| decode(&[calls], bytes).map(|decoded| decoded.replies[0].as_ref().unwrap()[0]).unwrap();
         let passed = read(&state(4, 4, NOW / 16));
         assert_eq!((passed.allowed, passed.remaining, passed.retry_after_us), (true, 6, Some(0)));
         // Four units drain in 0.4 s, counted from the start of the current step.
@@ -204,6 +244,8 @@ mod tests {
             state(4, 9, NOW / 16 + 1),
             state(4, 9, NOW / 16 - 1),
             state(5, 9, NOW / 16),
+            state(5, 9, NOW / 16)[..9].to_vec(),
+            state(6, 9, NOW / 16)[..9].to_vec(),
         ] {
             assert!(matches!(decode(&[calls], &bad), Err(StoreError::Reply(_))), "{bad:?}");
         }

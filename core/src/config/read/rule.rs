@@ -24,8 +24,8 @@ const FIELDS: [&str; 12] = [
 ];
 const MODES: [(&str, RuleMode); 3] = [("enforce", RuleMode::Enforce), ("shadow", RuleMode::Shadow), ("off", RuleMode::Off)];
 const ALGORITHMS: [(&str, Algorithm); Algorithm::ALL.len()] = {
-    let [a, b, c] = Algorithm::ALL;
-    [(a.as_str(), a), (b.as_str(), b), (c.as_str(), c)]
+    let [a, b, c, d, e] = Algorithm::ALL;
+    [(a.as_str(), a), (b.as_str(), b), (c.as_str(), c), (d.as_str(), d), (e.as_str(), e)]
 };
 
 /// Reads one rule; `pointer` is its place in the document. `None` if there was a mistake. What only shows beside the domain's defaults
