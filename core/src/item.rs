@@ -46,10 +46,13 @@ pub fn feature(algorithm: Algorithm) -> String {
     format!("algorithm:{}", algorithm.as_str())
 }
 
+/// The feature that a reader must have to use a rule whose windows follow a calendar.
+pub const CALENDAR: &str = "calendar";
+
 /// The features of this build.
 #[must_use]
 pub fn features() -> Vec<String> {
-    Algorithm::ALL.into_iter().map(feature).collect()
+    Algorithm::ALL.into_iter().map(feature).chain([CALENDAR.to_owned()]).collect()
 }
 
 /// One part of a revision: JSON bytes that only the reader of its kind looks into.

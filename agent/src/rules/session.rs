@@ -186,6 +186,7 @@ fn hello(settings: &SyncSettings, applier: &Applier) -> v1::Hello {
         agent: settings.agent.to_string(),
         boot: settings.boot.clone(),
         build: env!("CARGO_PKG_VERSION").to_owned(),
+        time_zones: weir_core::calendar::database_version().to_owned(),
         features: weir_core::item::features(),
         have: have_ring(applier).into_iter().chain(rules).collect(),
         domains: settings.domains.iter().map(Name::to_string).collect(),

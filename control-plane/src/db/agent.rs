@@ -16,6 +16,8 @@ pub struct Agent {
     pub connected: bool,
     /// Version of its build.
     pub build: String,
+    /// Version of its time-zone database; empty: it does not say.
+    pub time_zones: String,
     /// Random per start of its process.
     pub boot: String,
     /// The name of its token; `None`: the token is gone.

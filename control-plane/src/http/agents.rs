@@ -79,6 +79,8 @@ pub struct AgentView {
     pub connected: bool,
     /// Version of its build.
     pub build: String,
+    /// Version of the time-zone database by which it aligns calendar windows; empty: it does not say.
+    pub time_zones: String,
     /// Random per start of its process.
     pub boot: String,
     /// The name of its token; null: the token is gone.
@@ -187,6 +189,7 @@ fn view(agent: Agent, sets: &[AgentSet], who: &Principal) -> AgentView {
         name: agent.name.clone(),
         connected: agent.connected,
         build: agent.build,
+        time_zones: agent.time_zones,
         boot: agent.boot,
         token: agent.token,
         last_seen: agent.last_seen,

@@ -35,6 +35,7 @@ pub async fn claim(pool: &PgPool, stream: &Stream, replica: Uuid) -> sqlx::Resul
         .bind(stream.token)
         .bind(&stream.boot)
         .bind(&stream.build)
+        .bind(&stream.time_zones)
         .bind(stream.id)
         .bind(replica)
         .bind(stream.since)

@@ -24,6 +24,8 @@ pub struct Introduction {
     pub boot: String,
     /// Version of its build.
     pub build: String,
+    /// Version of its time-zone database; empty: an older build, which does not say.
+    pub time_zones: String,
     /// The sets it wants: the ring, and the rules of each of its domains.
     pub sets: BTreeSet<SetName>,
     /// What it has of them.
@@ -57,7 +59,8 @@ impl Introduction {
     pub fn read(hello: v1::Hello, token: &AgentToken) -> Result<Self, HelloError> {
         let agent = Name::new(&hello.agent)?;
         let boot = text::token(&hello.boot, 64).ok_or(HelloError::Field("boot"))?.to_owned();
-        let build = Some(hello.build).filter(|b| b.len() <= 64 && !b.chars().any(char::is_control)).ok_or(HelloError::Field("build"))?;
+        let build = version(hello.build).ok_or(HelloError::Field("build"))?;
+        let time_zones = version(hello.time_zones).ok_or(HelloError::Field("time_zones"))?;
         let fingerprint = text::token(&hello.secrets_fingerprint, 128).ok_or(HelloError::Field("secrets_fingerprint"))?.to_owned();
         if hello.features.len() > MAX_FEATURES || hello.features.iter().any(|f| f.len() > 64) {
             return Err(HelloError::Field("features"));
@@ -71,8 +74,13 @@ impl Introduction {
             Some((set.clone(), (stored_revision(have.revision)?, have.set_hash()?)))
         });
         let have = have.collect();
-        Ok(Self { agent, boot, build, sets, have, secrets_fingerprint: fingerprint })
+        Ok(Self { agent, boot, build, time_zones, sets, have, secrets_fingerprint: fingerprint })
     }
+}
+
+/// A version, which is short and printable.
+fn version(text: String) -> Option<String> {
+    Some(text).filter(|text| text.len() <= 64 && !text.chars().any(char::is_control))
 }
 
 /// A revision that the database can hold; the numbers beyond are nobody's.
@@ -139,6 +147,7 @@ mod tests {
         assert!(matches!(refuse(|h| h.agent = "a b".into()), HelloError::Agent(_)));
         assert_eq!(refuse(|h| h.boot = "x".repeat(65)), HelloError::Field("boot"));
         assert_eq!(refuse(|h| h.build = "\0".into()), HelloError::Field("build"));
+        assert_eq!(refuse(|h| h.time_zones = "x".repeat(65)), HelloError::Field("time_zones"));
         assert_eq!(refuse(|h| h.features = vec![String::new(); 300]), HelloError::Field("features"));
         assert_eq!(refuse(|h| h.have = vec![v1::Have::default(); 300]), HelloError::Field("have"));
         assert_eq!(refuse(|h| h.secrets_fingerprint = "é".into()), HelloError::Field("secrets_fingerprint"));

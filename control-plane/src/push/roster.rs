@@ -48,6 +48,8 @@ pub struct Stream {
     pub boot: String,
     /// Version of the agent's build.
     pub build: String,
+    /// Version of its time-zone database; empty: it does not say.
+    pub time_zones: String,
     /// The sets it is about.
     pub sets: BTreeSet<SetName>,
     /// When it was opened.
@@ -84,6 +86,7 @@ impl Stream {
             token,
             boot: hello.boot,
             build: hello.build,
+            time_zones: hello.time_zones,
             sets: hello.sets,
             since,
             state: Mutex::new(state),
@@ -211,6 +214,7 @@ mod tests {
             agent: Name::new(agent).unwrap(),
             boot: String::new(),
             build: String::new(),
+            time_zones: String::new(),
             sets: BTreeSet::new(),
             have: vec![],
             secrets_fingerprint: String::new(),

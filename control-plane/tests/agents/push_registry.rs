@@ -27,6 +27,7 @@ async fn a_refused_revision_is_shown_with_its_reason_and_not_sent_again() {
     assert_eq!(agent["domains"][0]["revision"], good.have.revision);
     assert_eq!(agent["domains"][0]["errors"][0], "/rules/0: no such algorithm");
     assert!(agent["last_error"].as_str().unwrap().contains("no such algorithm"));
+    assert_eq!((&agent["build"], &agent["time_zones"]), (&"0.1.0".into(), &"2026b".into()));
     let revision = bed.admin.get(&format!("/v1/revisions/{bad_revision}")).await.body;
     assert_eq!(revision["agents"]["refused"][0]["agent"], "gw-1");
     assert_eq!(revision["agents"]["refused"][0]["errors"][0], "/rules/0: no such algorithm");

@@ -41,6 +41,7 @@ pub(super) fn hello(agent: &str) -> v1::Hello {
         agent: agent.into(),
         boot: "boot-1".into(),
         build: "0.1.0".into(),
+        time_zones: "2026b".into(),
         features: weir_core::item::features(),
         domains: vec!["default".into()],
         ..v1::Hello::default()

@@ -8,8 +8,9 @@ use serde_json::Value;
 use super::DomainConfig;
 use super::read;
 use super::validate::Parts;
-use crate::domain::Domain;
-use crate::item::{Item, ItemKind, feature, features};
+use crate::domain::{Defaults, Domain};
+use crate::item::{CALENDAR, Item, ItemKind, feature, features};
+use crate::limit::{Limit, Window};
 use crate::mistake::Mistakes;
 use crate::rule::Rule;
 use crate::tier::Tier;
@@ -18,11 +19,16 @@ use crate::tier::Tier;
 pub(super) fn write(config: &DomainConfig) -> Vec<Item> {
     let domain = item(ItemKind::Domain, config.domain.name.as_str(), &config.domain, vec![]);
     let tiers = config.tiers.iter().map(|tier| item(ItemKind::Tier, tier.name.as_str(), tier, vec![]));
-    let rules = config.rules.iter().map(|rule| {
-        let algorithm = rule.algorithm.or(config.domain.defaults.algorithm).unwrap_or_default();
-        item(ItemKind::Rule, rule.name.as_str(), rule, vec![feature(algorithm)])
-    });
+    let defaults = &config.domain.defaults;
+    let rules = config.rules.iter().map(|rule| item(ItemKind::Rule, rule.name.as_str(), rule, required(rule, defaults)));
     std::iter::once(domain).chain(tiers).chain(rules).collect()
+}
+
+/// What a reader must know to do right by a rule.
+fn required(rule: &Rule, defaults: &Defaults) -> Vec<String> {
+    let algorithm = rule.algorithm.or(defaults.algorithm).unwrap_or_default();
+    let calendar = rule.limits.values().any(|limit| matches!(limit, Limit::Limited { window: Window::Calendar(_), .. }));
+    std::iter::once(feature(algorithm)).chain(calendar.then(|| CALENDAR.to_owned())).collect()
 }
 
 fn item(kind: ItemKind, name: &str, content: &impl Serialize, requires: Vec<String>) -> Item {

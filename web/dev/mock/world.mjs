@@ -233,6 +233,7 @@ function agents(scenario) {
     name,
     connected: state !== "offline",
     build: "weir-agent 0.1.0",
+    time_zones: "2026b",
     boot: "b1f6c2",
     token: "agents",
     domains: [{ domain: "default", ...set(state) }],

@@ -12,6 +12,7 @@ export function AgentDetail({ agent }: { agent: Agent }) {
     <div className={classes.detail}>
       <dl className={classes.facts}>
         <Fact name="Build">{agent.build || "–"}</Fact>
+        <Fact name="Time zones">{agent.time_zones || "–"}</Fact>
         <Fact name="Boot">{agent.boot || "–"}</Fact>
         <Fact name="Token">{agent.token || "–"}</Fact>
         <Fact name="Connected since">{at(agent.connected_since)}</Fact>

@@ -624,6 +624,8 @@ export interface components {
             connected: boolean;
             /** @description Version of its build. */
             build: string;
+            /** @description Version of the time-zone database by which it aligns calendar windows; empty: it does not say. */
+            time_zones: string;
             /** @description Random per start of its process. */
             boot: string;
             /** @description The name of its token; null: the token is gone. */
@@ -1141,6 +1143,8 @@ export interface components {
                 connected: boolean;
                 /** @description Version of its build. */
                 build: string;
+                /** @description Version of the time-zone database by which it aligns calendar windows; empty: it does not say. */
+                time_zones: string;
                 /** @description Random per start of its process. */
                 boot: string;
                 /** @description The name of its token; null: the token is gone. */

@@ -30,6 +30,17 @@ fn items_read_back_as_they_were() {
     assert_eq!(SetHash::of(&read.items()), SetHash::of(&items));
 }
 
+/// An agent that knows no calendars reports the rule instead of counting by whatever it makes of it.
+#[test]
+fn rules_name_what_a_reader_must_know() {
+    let document = "rules: [{ name: quota, key: [], algorithm: fixed_window, limits: { '*': { limit: 1, calendar: month } } }]";
+    let items = DomainConfig::from_yaml(document).unwrap().items();
+    assert_eq!(items[1].requires, ["algorithm:fixed_window", "calendar"]);
+    assert_eq!(DomainConfig::from_items(&items).unwrap().1, [""; 0]);
+    let features = crate::item::features();
+    assert!(items[1].requires.iter().all(|needed| features.contains(needed)), "{features:?}");
+}
+
 /// BB-55: what this build does not know costs that item, not the set, and is reported.
 #[test]
 fn bb_55_unknown_kinds_and_features_cost_only_their_item() {

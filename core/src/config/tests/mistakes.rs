@@ -170,6 +170,45 @@ fn a_failure_policy_is_checked() {
     DomainConfig::read(&with_rule(&json!({ "on_failure": { "mode": "local", "generosity": 2 } }))).unwrap();
 }
 
+/// Calendar windows go with fixed windows, and zones are written as the database has them.
+#[test]
+fn calendars_are_checked() {
+    let read = |algorithm: &str, limit: serde_json::Value| {
+        let document = with_rule(&json!({ "algorithm": algorithm, "limits": { "*": limit } }));
+        DomainConfig::read(&document).map(|_| ()).map_err(|mistakes| mistakes.to_string())
+    };
+    for unit in ["minute", "hour", "day", "week", "month"] {
+        read("fixed_window", json!({ "limit": 1, "calendar": unit, "time_zone": "Europe/Zurich" })).unwrap();
+        read("fixed_window", json!({ "limit": 0, "calendar": unit })).unwrap();
+    }
+    for (limit, mistake) in [
+        (json!({ "limit": 1, "calendar": "year" }), "/calendar: must be one of minute, hour, day, week, month"),
+        (json!({ "limit": 1, "calendar": null }), "/calendar: must be one of minute, hour, day, week, month"),
+        (json!({ "limit": 1, "calendar": "day", "window": "1d" }), ": must have either window or calendar, not both"),
+        (
+            json!({ "limit": 1, "window": "1d", "time_zone": "UTC" }),
+            "/time_zone: only a calendar has a time zone: give calendar (minute, hour, day, week or month)",
+        ),
+        (
+            json!({ "limit": 1, "calendar": "day", "time_zone": "europe/zurich" }),
+            "/time_zone: must be the name of a time zone, such as Europe/Zurich or UTC; did you mean Europe/Zurich?",
+        ),
+        (
+            json!({ "limit": 1, "calendar": "day", "time_zone": "CEST" }),
+            "/time_zone: must be the name of a time zone, such as Europe/Zurich or UTC",
+        ),
+        (json!({ "limit": 1, "calendar": "day", "time_zone": 1 }), "/time_zone: must be a string, not a number"),
+        (json!({ "limit": 1, "calendar": "day", "burst": 2 }), "/burst: only token_bucket has a burst, not fixed_window"),
+        (json!({ "unlimited": true, "calendar": "day" }), ": must have either unlimited or a limit, not both"),
+    ] {
+        assert_eq!(read("fixed_window", limit.clone()).unwrap_err(), format!("/rules/0/limits/*{mistake}"), "{limit}");
+    }
+    for algorithm in ["token_bucket", "sliding_window"] {
+        let found = read(algorithm, json!({ "limit": 1, "calendar": "day" })).unwrap_err();
+        assert_eq!(found, format!("/rules/0/limits/*/calendar: only fixed_window follows a calendar, not {algorithm}: give a window"));
+    }
+}
+
 #[test]
 fn unlimited_stands_alone() {
     let read = |limit| DomainConfig::read(&with_rule(&json!({ "limits": { "*": limit } }))).map_err(|mistakes| mistakes.to_string());
@@ -214,6 +253,13 @@ fn tiers_on_one_counter_have_one_window() {
             if fits { Ok(()) } else { Err(expected) },
             "{algorithm} {key}"
         );
+    }
+    // A month here is another than a month there, and than 31 days.
+    let month = |zone: &str| json!({ "limit": 1, "calendar": "month", "time_zone": zone });
+    for other in [month("Asia/Tokyo"), json!({ "limit": 1, "window": "31d" })] {
+        let limits = json!({ "free": month("Europe/Zurich"), "*": other });
+        let found = mistakes(&with_rule(&json!({ "algorithm": "fixed_window", "key": ["ip"], "limits": limits })));
+        assert!(found[0].starts_with("/rules/0/limits: all tiers share one counter"), "{found:?}");
     }
     // What counts nothing keeps no window.
     let limits = json!({ "free": { "limit": 0, "window": "1h" }, "*": { "limit": 1000, "window": "60s" } });

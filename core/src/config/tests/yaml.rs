@@ -14,6 +14,16 @@ fn the_seeds_read() {
     assert!(config.validate().is_empty());
 }
 
+/// A calendar without a zone is that of UTC, and is written with it.
+#[test]
+fn calendar_windows_read_and_write() {
+    let text = "rules: [{ name: quota, key: [], algorithm: fixed_window, limits: { '*': { limit: 9, calendar: week } } }]";
+    let config = DomainConfig::from_yaml(text).unwrap();
+    let yaml = config.to_yaml();
+    assert!(yaml.contains("calendar: week") && yaml.contains("time_zone: UTC"), "{yaml}");
+    assert_eq!(DomainConfig::from_yaml(&yaml).unwrap(), config);
+}
+
 #[test]
 fn syntax_errors_and_repeated_keys_are_reported_with_their_line() {
     for (text, line) in [
