@@ -2,20 +2,49 @@
 
 use std::time::Duration;
 
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use weir_core::decision::Decision;
 use weir_core::headers::{self, HeaderStyle};
 use weir_core::mistake::{Mistake, Mistakes};
+use weir_core::ruleset::ChoiceError;
 
 use crate::check::CheckError;
 
 /// The media type of every error body.
 pub const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// An error as HTTP tells it (RFC 9457).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    code: StatusCode,
+    body: Value,
+}
+
+impl Problem {
+    /// The body, which has the status too.
+    #[must_use]
+    pub const fn body(&self) -> &Value {
+        &self.body
+    }
+
+    /// The whole answer.
+    #[must_use]
+    pub fn respond(&self) -> Response<Full<Bytes>> {
+        problem(self.code, &self.body)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> axum::response::Response {
+        self.respond().into_response()
+    }
+}
 
 /// The answer to a request that may pass (200, no body) or not (by the status table, with a problem body).
 #[must_use]
@@ -32,19 +61,20 @@ pub fn decided(decision: &Decision, style: HeaderStyle, wall: Duration) -> Respo
 
 /// The answer to a question that cannot be decided.
 #[must_use]
-pub fn undecidable(error: &CheckError) -> Response<Full<Bytes>> {
-    let pointer = match error {
-        CheckError::UnknownDomain(_) => "/domain",
-        CheckError::Choice(_) => "",
+pub fn undecidable(error: &CheckError) -> Problem {
+    let (pointer, detail) = match error {
+        CheckError::UnknownDomain(_) => ("/domain".to_owned(), error.to_string()),
+        CheckError::Choice(ChoiceError::Override { rule, field, detail }) => (format!("/limits/{rule}/{field}"), detail.clone()),
+        CheckError::Choice(_) => (String::new(), error.to_string()),
     };
     let mut mistakes = Mistakes::new();
-    mistakes.add(pointer, error.to_string());
+    mistakes.add(pointer, detail);
     bad_request(&mistakes)
 }
 
 /// 400 with one entry per mistake.
 #[must_use]
-pub fn bad_request(mistakes: &Mistakes) -> Response<Full<Bytes>> {
+pub fn bad_request(mistakes: &Mistakes) -> Problem {
     let detail = match mistakes.as_slice() {
         [Mistake { pointer, detail }] if pointer.is_empty() => detail.clone(),
         [Mistake { pointer, detail }] => format!("{pointer}: {detail}"),
@@ -53,19 +83,19 @@ pub fn bad_request(mistakes: &Mistakes) -> Response<Full<Bytes>> {
     let body = json!({
         "type": "urn:weir:problem:bad-request", "title": "Bad Request", "status": 400, "detail": detail, "errors": mistakes,
     });
-    problem(StatusCode::BAD_REQUEST, &body)
+    Problem { code: StatusCode::BAD_REQUEST, body }
 }
 
 /// Any other refusal of a listener.
 #[must_use]
-pub fn refused(code: StatusCode, name: &str, detail: &str) -> Response<Full<Bytes>> {
+pub fn refused(code: StatusCode, name: &str, detail: &str) -> Problem {
     let body = json!({
         "type": format!("urn:weir:problem:{name}"),
         "title": code.canonical_reason().unwrap_or_default(),
         "status": code.as_u16(),
         "detail": detail,
     });
-    problem(code, &body)
+    Problem { code, body }
 }
 
 fn problem(code: StatusCode, body: &impl Serialize) -> Response<Full<Bytes>> {

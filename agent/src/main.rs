@@ -26,6 +26,7 @@ fn start(flags: &Flags) -> anyhow::Result<()> {
     let Loaded { agent, log } = load(flags, environment).map_err(|mistakes| anyhow::anyhow!("the settings are not valid:\n{mistakes}"))?;
     if flags.check_config {
         Agent::check_settings(&agent)?;
+        weir_agent::transport::listen::check(&agent.listen)?;
         say("the settings are valid");
         return Ok(());
     }

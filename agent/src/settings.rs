@@ -5,6 +5,7 @@
 pub mod flags;
 pub mod load;
 mod parse;
+mod permission;
 mod source;
 
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use weir_core::key::HashSecret;
 use weir_core::name::Name;
 use weir_core::subject::Kind;
 
+pub use self::permission::{Permission, Permissions};
 pub use crate::limiter::ShardConfig;
 
 /// Everything an agent needs to know. `WEIR_AGENT_X` below is the environment variable, `--x` the flag.
@@ -138,6 +140,13 @@ pub struct ListenSettings {
     pub tcp: Option<SocketAddr>,
     /// A Unix socket of mode 0660. `WEIR_AGENT_SOCKET`, `--socket`; default none.
     pub unix: Option<PathBuf>,
+    /// The group of the Unix socket, by name or number, whose members may connect. `WEIR_AGENT_SOCKET_GROUP`; default: the process's own.
+    pub socket_group: Option<String>,
+    /// What the Unix socket serves besides check, peek, acquire and release: `record`, `refund`, `reset` and `limits`.
+    /// `WEIR_AGENT_SOCKET_OPERATIONS`, comma-separated; default none.
+    pub socket_operations: Permissions,
+    /// The same for TCP, where it needs a token. `WEIR_AGENT_TCP_OPERATIONS`, comma-separated; default none.
+    pub tcp_operations: Permissions,
     /// What TCP callers must send as `Authorization: Bearer`. `WEIR_AGENT_LISTEN_TOKEN_FILE` (or `WEIR_AGENT_LISTEN_TOKEN`).
     pub token: Option<SecretString>,
     /// Time for requests in flight and events on shutdown. `WEIR_AGENT_GRACE`, 0 s to 10 m; default 5 s.
@@ -146,7 +155,15 @@ pub struct ListenSettings {
 
 impl Default for ListenSettings {
     fn default() -> Self {
-        Self { tcp: None, unix: None, token: None, grace: Duration::from_secs(5) }
+        Self {
+            tcp: None,
+            unix: None,
+            socket_group: None,
+            socket_operations: Permissions::NONE,
+            tcp_operations: Permissions::NONE,
+            token: None,
+            grace: Duration::from_secs(5),
+        }
     }
 }
 

@@ -88,6 +88,7 @@ impl Bed {
             client_ip: None,
             descriptors: &[],
             cost,
+            limits: None,
         };
         self.checker.check(&request, Instant::now() + Duration::from_secs(20)).await
     }

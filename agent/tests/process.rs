@@ -54,6 +54,8 @@ fn settings_and_rules_can_be_checked_alone() {
     assert!(check().status.success());
     let output = check_with(&[("WEIR_AGENT_AUTHZ_DOMAIN", "shop")]);
     let said = text(&output);
+    let operations = text(&check_with(&[("WEIR_AGENT_TCP_OPERATIONS", "refund,reset")]));
+    assert!(operations.contains("tcp_operations needs a listen token"), "{operations}");
     assert!(!output.status.success() && said.contains("/authz asks about domain shop, but default is served"), "{said}");
     std::fs::write(&rules, RULES.replace("1h", "1y")).unwrap();
     let output = check();

@@ -104,6 +104,8 @@ pub enum Source {
     Tier(Name),
     /// The rule's `"*"`.
     AnyTier,
+    /// The request itself ([`Request::limits`](crate::request::Request::limits)).
+    Override,
 }
 
 /// Whether a limit can refuse.

@@ -1,10 +1,13 @@
 //! A request as rules see it, whatever surface it came through.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use http::HeaderMap;
 
+use crate::limit::Limit;
+use crate::name::Name;
 use crate::subject::Subject;
 
 /// The longest host, by the rules of DNS.
@@ -17,6 +20,9 @@ pub const MAX_HEADER: usize = 8 << 10;
 pub const MAX_METHOD: usize = 32;
 /// The longest tier: no tier has a longer name.
 pub const MAX_TIER: usize = crate::name::MAX_LENGTH;
+
+/// Limits by rule, in the place of those that the rules give to the tier. Names of rules that do not apply have no effect.
+pub type Overrides = BTreeMap<Name, Limit>;
 
 /// A part of a request that is longer than allowed: the question is bad (400).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +57,8 @@ pub struct Request<'a> {
     pub descriptors: &'a [(&'a str, &'a str)],
     /// Units to take, 0 to [`crate::limit::MAX_UNITS`].
     pub cost: u64,
+    /// Limits for this request alone, from a caller that may say so; `None`: those of the rules.
+    pub limits: Option<&'a Overrides>,
 }
 
 impl Request<'_> {

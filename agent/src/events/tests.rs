@@ -56,6 +56,7 @@ impl Bench {
             client_ip: None,
             descriptors: &[],
             cost,
+            limits: None,
         };
         self.recorder.record(&request, decision);
     }
@@ -315,6 +316,7 @@ fn without_a_spool_decisions_are_only_numbered() {
         client_ip: None,
         descriptors: &[],
         cost: 1,
+        limits: None,
     };
     recorder.record(&request, &denied());
     recorder.flush(true);

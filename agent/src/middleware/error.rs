@@ -25,11 +25,11 @@ impl Undecidable {
     #[must_use]
     pub fn into_response(self) -> Response<Full<Bytes>> {
         match self {
-            Self::Check(error) => answer::undecidable(&error),
+            Self::Check(error) => answer::undecidable(&error).respond(),
             Self::Identity(error) => {
                 let mut mistakes = Mistakes::new();
                 mistakes.add("", error.to_string());
-                answer::bad_request(&mistakes)
+                answer::bad_request(&mistakes).respond()
             }
         }
     }

@@ -79,6 +79,7 @@ fn question<'a>(scope: &'a Scope, parts: &'a Parts) -> Result<Question<'a>, Unde
         client_ip: caller.client_ip,
         descriptors: &[],
         cost: 1,
+        limits: None,
     })
 }
 

@@ -32,6 +32,9 @@ The control plane:
   WEIR_AGENT_SILENCE            how long it may say nothing (30s)
 Listeners, log and events:
   WEIR_AGENT_LISTEN_TOKEN_FILE  bearer token that callers over TCP must send (or WEIR_AGENT_LISTEN_TOKEN)
+  WEIR_AGENT_TCP_OPERATIONS     record, refund, reset, limits: what callers over TCP may do besides check, peek, acquire and release (none)
+  WEIR_AGENT_SOCKET_OPERATIONS  the same over the Unix socket (none)
+  WEIR_AGENT_SOCKET_GROUP       group of the Unix socket, whose members may connect
   WEIR_AGENT_GRACE              how long requests may take to finish when it stops
   WEIR_AGENT_LOG                what is logged, such as info or weir_agent=debug (info)
   WEIR_AGENT_LOG_JSON           whether as JSON (false)

@@ -137,6 +137,9 @@ fn listen(source: &mut Source) -> ListenSettings {
     ListenSettings {
         tcp: source.one("listen", default, parse::listen),
         unix: source.optional("socket", |path| Ok(PathBuf::from(path))),
+        socket_group: source.optional("socket_group", |group| Ok(group.to_owned())),
+        socket_operations: source.list("socket_operations", parse::permission).into_iter().collect(),
+        tcp_operations: source.list("tcp_operations", parse::permission).into_iter().collect(),
         token: source.secret("listen_token", "listen_token_file"),
         grace: source.one("grace", Duration::from_secs(5), parse::span(Span::from_secs(0), Span::from_secs(600))),
     }

@@ -12,7 +12,7 @@ use weir_core::name::Name;
 use weir_core::span::Span;
 use weir_core::subject::Kind;
 
-use super::{Forwarded, OnNoRules};
+use super::{Forwarded, OnNoRules, Permission};
 use crate::limiter::ShardConfig;
 use crate::limiter::address::ShardAddress;
 
@@ -49,6 +49,10 @@ pub(super) fn choice<'a, T: Copy>(words: &'a [(&'a str, T)]) -> impl Fn(&str) ->
 
 pub(super) fn on_no_rules(text: &str) -> Result<OnNoRules, String> {
     choice(&[("open", OnNoRules::Open), ("closed", OnNoRules::Closed)])(text)
+}
+
+pub(super) fn permission(text: &str) -> Result<Permission, String> {
+    choice(&Permission::ALL.map(|permission| (permission.as_str(), permission)))(text)
 }
 
 pub(super) fn header_style(text: &str) -> Result<HeaderStyle, String> {

@@ -48,5 +48,6 @@ fn question<'a>(agent: &'a Agent, parts: &'a Parts) -> Result<Question<'a>, Stri
         client_ip: caller.client_ip,
         descriptors: &[],
         cost: 1,
+        limits: None,
     })
 }

@@ -1,86 +1,39 @@
 //! `POST /v1/check`: 200 whenever a decision was made, allowed or not.
 
-use std::time::Duration;
-
-use axum::body::Bytes;
-use axum::extract::{FromRequest as _, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
-use http::StatusCode;
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use weir_core::decision::Decision;
-use weir_core::headers;
 
-use super::question::Question;
+use super::permit::Permitted;
+use super::question::{Form, Question};
+use super::{body, written};
 use crate::agent::Agent;
-use crate::answer;
+use crate::answer::{self, Problem};
+use crate::settings::Permission;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// How long a client may take to send the body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-
-pub(super) async fn check(State(agent): State<Agent>, request: Request) -> Response {
-    let body = match body(request, &agent, BODY_TIMEOUT).await {
+pub(super) async fn check(State(agent): State<Agent>, permitted: Permitted, request: Request) -> Response {
+    let body = match body::read(request, &agent).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
-    let question = match Question::from_json(&body) {
+    let question = match question(&body, Form::Check, permitted) {
         Ok(question) => question,
-        Err(mistakes) => return answer::bad_request(&mistakes).into_response(),
+        Err(problem) => return problem.into_response(),
     };
-    match question.ask(&agent).await {
-        Ok(decision) => written(&decision, &agent),
+    match agent.check(&question.request(&question.descriptors())).await {
+        Ok(decision) => body::json(written::decision(&decision, &agent)),
         Err(error) => answer::undecidable(&error).into_response(),
     }
 }
 
-async fn body(request: Request, agent: &Agent, within: Duration) -> Result<Bytes, Response> {
-    if !is_json(request.headers()) {
-        // A web page can have a browser post to this machine whatever it likes, with any other type or none, but not JSON.
-        let refusal =
-            answer::refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "media-type", "send the question with Content-Type: application/json");
-        return Err(refusal.into_response());
-    }
-    match tokio::time::timeout(within, Bytes::from_request(request, agent)).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(rejection)) => Err(answer::refused(rejection.status(), "body", &rejection.body_text()).into_response()),
-        Err(_) => {
-            let mut refusal = answer::refused(StatusCode::REQUEST_TIMEOUT, "body", "the body did not come in time").into_response();
-            refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            Err(refusal)
-        }
-    }
+/// The question of a body, if its listener accepts all of it.
+pub(super) fn question(body: &[u8], form: Form, permitted: Permitted) -> Result<Question<'_>, Problem> {
+    accepted(Question::from_json(body, form).map_err(|mistakes| answer::bad_request(&mistakes))?, permitted)
 }
 
-fn written(decision: &Decision, agent: &Agent) -> Response {
-    let headers = headers::headers(decision, agent.header_style(), agent.wall());
-    match serde_json::to_vec(&headers::answer(decision, &headers)) {
-        Ok(body) => ([(CONTENT_TYPE, JSON)], body).into_response(),
-        Err(error) => answer::refused(StatusCode::INTERNAL_SERVER_ERROR, "internal", &error.to_string()).into_response(),
+/// A question whose listener accepts all its fields.
+pub(super) fn accepted(question: Question<'_>, permitted: Permitted) -> Result<Question<'_>, Problem> {
+    if question.has_limits() {
+        permitted.demand(Permission::Limits)?;
     }
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|value| {
-        let value = value.to_str().unwrap_or_default();
-        let essence = value.split(';').next().unwrap_or_default().trim();
-        essence.eq_ignore_ascii_case("application/json")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::{AgentSettings, RulesFrom};
-
-    #[tokio::test]
-    async fn a_body_that_does_not_come_is_not_waited_for() {
-        let settings = AgentSettings::new("test".parse().unwrap(), RulesFrom::Given(Vec::new()));
-        let agent = Agent::start(settings).await.unwrap();
-        let request = |body| Request::builder().header(CONTENT_TYPE, "application/json").body(body).unwrap();
-        let never = axum::body::Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
-        let refusal = body(request(never), &agent, Duration::from_millis(50)).await.unwrap_err();
-        assert_eq!((refusal.status(), &refusal.headers()[CONNECTION]), (StatusCode::REQUEST_TIMEOUT, &HeaderValue::from_static("close")));
-        assert_eq!(body(request("{}".into()), &agent, BODY_TIMEOUT).await.unwrap(), "{}");
-        agent.shutdown().await;
-    }
+    Ok(question)
 }

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+use weir_core::mistake::Mistakes;
 
 /// A field's name and its value, or a key and its value.
 pub(super) type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
@@ -17,8 +19,77 @@ pub(super) enum Json<'a> {
     Whole(u64),
     List(Vec<Json<'a>>),
     Object(Vec<(Cow<'a, str>, Json<'a>)>),
-    /// Any other number, true or false.
-    Other,
+    /// Any other number.
+    Number(Number),
+    /// True or false.
+    Flag(bool),
+}
+
+/// Of two values, each reader would believe another.
+pub(super) const REPEATED: &str = "is given more than once";
+
+impl<'a> Json<'a> {
+    /// Reads a body.
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Mistakes> {
+        serde_json::from_slice(body).map_err(|error| one("", format!("is not a JSON object: {error}")))
+    }
+
+    /// The fields of an object.
+    pub(super) fn into_object(self) -> Result<Vec<(Cow<'a, str>, Json<'a>)>, Mistakes> {
+        match self {
+            Self::Object(fields) => Ok(fields),
+            _ => Err(one("", "is not a JSON object")),
+        }
+    }
+
+    /// The value for a reader that knows nothing of repeated fields: they are noted here.
+    pub(super) fn into_value(self, pointer: &str, mistakes: &mut Mistakes) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Text(text) => Value::from(text),
+            Self::Whole(number) => Value::from(number),
+            Self::Number(number) => Value::Number(number),
+            Self::Flag(flag) => Value::Bool(flag),
+            Self::List(list) => {
+                list.into_iter().enumerate().map(|(i, value)| value.into_value(&format!("{pointer}/{i}"), mistakes)).collect()
+            }
+            Self::Object(fields) => {
+                let mut map = Map::with_capacity(fields.len());
+                for (name, value) in fields {
+                    let place = format!("{pointer}/{}", escaped(&name));
+                    let value = value.into_value(&place, mistakes);
+                    if map.insert(name.into_owned(), value).is_some() {
+                        mistakes.add(place, REPEATED);
+                    }
+                }
+                Value::Object(map)
+            }
+        }
+    }
+}
+
+/// A mistake that is the only one.
+pub(super) fn one(pointer: &str, mistake: impl Into<String>) -> Mistakes {
+    let mut mistakes = Mistakes::new();
+    mistakes.add(pointer, mistake);
+    mistakes
+}
+
+/// A text of `min` to `max` bytes, or what is wrong with it.
+pub(super) fn text(value: Json<'_>, min: usize, max: usize) -> Result<Cow<'_, str>, String> {
+    match value {
+        Json::Text(text) if (min..=max).contains(&text.len()) => Ok(text),
+        Json::Text(text) => {
+            let bounds = if max == usize::MAX { format!("at least {min}") } else { format!("{min} to {max}") };
+            Err(format!("must have {bounds} bytes, not {}", text.len()))
+        }
+        _ => Err("must be a string".to_owned()),
+    }
+}
+
+/// One step of a JSON pointer (RFC 6901), cut where somebody sent a novel as a field name.
+pub(super) fn escaped(field: &str) -> String {
+    field[..field.floor_char_boundary(64)].replace('~', "~0").replace('/', "~1")
 }
 
 impl<'de> Deserialize<'de> for Json<'de> {
@@ -40,20 +111,21 @@ impl<'de> Visitor<'de> for JsonVisitor {
         Ok(Json::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Json<'de>, E> {
-        Ok(Json::Other)
+    fn visit_bool<E>(self, flag: bool) -> Result<Json<'de>, E> {
+        Ok(Json::Flag(flag))
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Json<'de>, E> {
         Ok(Json::Whole(number))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Json<'de>, E> {
-        Ok(Json::Other)
+    fn visit_i64<E>(self, number: i64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(number.into()))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Json<'de>, E> {
-        Ok(Json::Other)
+    fn visit_f64<E>(self, number: f64) -> Result<Json<'de>, E> {
+        // JSON has no number that is none.
+        Ok(Number::from_f64(number).map_or(Json::Null, Json::Number))
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Json<'de>, E> {

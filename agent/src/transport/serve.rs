@@ -27,6 +27,7 @@ use tower::Service;
 
 use super::listen::Listeners;
 use super::paced::{Answering, Pace, Paced};
+use super::permit::{Entrance, Permitted};
 use crate::answer;
 
 /// The most connections at once, per listener; more wait in the system's queue.
@@ -45,13 +46,16 @@ const OPEN_PATHS: [&str; 2] = ["/livez", "/readyz"];
 pub async fn serve(listeners: Listeners, router: Router, drain: CancellationToken, grace: Duration) {
     let connections = TaskTracker::new();
     let accepting = TaskTracker::new();
-    let Listeners { tcp, unix, token } = listeners;
+    let Listeners { tcp, unix, token, tcp_operations, socket_operations } = listeners;
     if let Some(listener) = tcp {
-        let gate = Gate { router: router.clone(), token: token.map(Arc::new), pace: Pace::default() };
+        let permitted = Permitted { entrance: Entrance::Tcp, permissions: tcp_operations };
+        let gate = Gate { router: router.clone(), token: token.map(Arc::new), permitted, pace: Pace::default() };
         accepting.spawn(accept(Door::Tcp(listener), gate, connections.clone(), drain.clone()));
     }
     if let Some(socket) = unix {
-        let (gate, connections, drain) = (Gate { router, token: None, pace: Pace::default() }, connections.clone(), drain.clone());
+        let permitted = Permitted { entrance: Entrance::Unix, permissions: socket_operations };
+        let gate = Gate { router, token: None, permitted, pace: Pace::default() };
+        let (connections, drain) = (connections.clone(), drain.clone());
         accepting.spawn(async move {
             accept(Door::Unix(&socket.listener), gate, connections, drain).await;
             drop(socket);
@@ -75,6 +79,7 @@ enum Door<'a> {
 struct Gate {
     router: Router,
     token: Option<Arc<SecretString>>,
+    permitted: Permitted,
     pace: Pace,
 }
 
@@ -156,6 +161,7 @@ impl Gate {
         }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(self.permitted);
         // The router is always ready.
         Service::call(&mut self.router, request).await
     }

@@ -90,7 +90,12 @@ impl Served {
 
     /// Asks `POST /v1/check`.
     pub(crate) async fn check(&self, question: &Value) -> Answer {
-        self.send(Method::POST, "/v1/check", &[("content-type", "application/json")], question.to_string()).await
+        self.post("/v1/check", question).await
+    }
+
+    /// Asks any operation.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(Method::POST, path, &[("content-type", "application/json")], body.to_string()).await
     }
 
     /// Asks and expects a decision.

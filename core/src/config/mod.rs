@@ -12,8 +12,8 @@ mod yaml;
 use serde_json::Value;
 
 pub use self::partial::PartialConfig;
-pub use self::validate::MAX_REFILL;
 use self::validate::Parts;
+pub use self::validate::{MAX_REFILL, limit_mistake};
 pub use self::yaml::{MAX_DOCUMENT, parse as parse_yaml};
 
 use crate::domain::Domain;

@@ -82,14 +82,9 @@ impl Parts<'_> {
     fn limits_fit_algorithm(&self, pointer: &str, rule: &Rule, mistakes: &mut Mistakes) {
         let algorithm = rule.algorithm.or(self.defaults.algorithm).unwrap_or_default();
         for (tier, limit) in &rule.limits {
-            let Limit::Limited { limit, window, burst } = *limit else { continue };
-            let tier = tier.as_ref().map_or("*", |name| name.as_str());
-            let mut note = |field: &str, mistake: String| mistakes.add(format!("{pointer}/limits/{tier}/{field}"), mistake);
-            if window.calendar().is_some() && algorithm != Algorithm::FixedWindow {
-                note("calendar", format!("only fixed_window follows a calendar, not {}: give a window", algorithm.as_str()));
-            }
-            if let Some(mistake) = burst.and_then(|burst| burst_mistake(algorithm, limit, window, burst)) {
-                note("burst", mistake);
+            if let Some((field, mistake)) = limit_mistake(algorithm, limit) {
+                let tier = tier.as_ref().map_or("*", |name| name.as_str());
+                mistakes.add(format!("{pointer}/limits/{tier}/{field}"), mistake);
             }
         }
     }
@@ -120,6 +115,16 @@ fn counted_window(limit: &Limit) -> Option<Window> {
         Limit::Limited { limit: 1.., window, .. } => Some(*window),
         _ => None,
     }
+}
+
+/// What keeps `algorithm` from counting by `limit`: the field, and what is wrong with it.
+#[must_use]
+pub fn limit_mistake(algorithm: Algorithm, limit: &Limit) -> Option<(&'static str, String)> {
+    let Limit::Limited { limit, window, burst } = *limit else { return None };
+    if window.calendar().is_some() && algorithm != Algorithm::FixedWindow {
+        return Some(("calendar", format!("only fixed_window follows a calendar, not {}: give a window", algorithm.as_str())));
+    }
+    burst.and_then(|burst| burst_mistake(algorithm, limit, window, burst)).map(|mistake| ("burst", mistake))
 }
 
 fn burst_mistake(algorithm: Algorithm, limit: u64, window: Window, burst: u64) -> Option<String> {

@@ -101,6 +101,7 @@ impl Serialize for Written<'_> {
         match self.0 {
             Source::Tier(name) => serializer.collect_str(&format_args!("tier:{name}")),
             Source::AnyTier => serializer.serialize_str("*"),
+            Source::Override => serializer.serialize_str("override"),
         }
     }
 }

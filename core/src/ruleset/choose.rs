@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 
 use super::counting::Caller;
+use super::tier_limits::{TierLimit, bound};
 use super::{Choice, ChoiceError, Chosen, CompiledRule, Effective, MAX_LIMITS, RuleSet};
-use crate::decision::LimitMode;
+use crate::config::limit_mistake;
+use crate::decision::{LimitMode, Source};
 use crate::domain::DomainMode;
 use crate::key::HashSecret;
 use crate::matching::host;
@@ -104,7 +106,7 @@ fn keep_winners(candidates: &mut Vec<Candidate>) {
 }
 
 fn chosen(rule: &CompiledRule, mode: LimitMode, tier: usize, caller: &Caller<'_, '_>) -> Result<Chosen, ChoiceError> {
-    let (limit, source) = rule.limits.of(tier);
+    let (limit, source) = limit_of(rule, tier, caller.request())?;
     let effective = match limit {
         None => Effective::Unlimited,
         Some(bound) if bound.limit == 0 => Effective::Blocked(bound),
@@ -118,6 +120,15 @@ fn chosen(rule: &CompiledRule, mode: LimitMode, tier: usize, caller: &Caller<'_,
         Err(_) => (request.cost, true),
     };
     Ok(Chosen { rule: rule.index, mode, source, effective, cost, cost_unreadable })
+}
+
+/// The request's own limit for the rule, else that of the tier.
+fn limit_of(rule: &CompiledRule, tier: usize, request: &Request<'_>) -> Result<(TierLimit, Source), ChoiceError> {
+    let Some(limit) = request.limits.and_then(|limits| limits.get(&rule.name)) else { return Ok(rule.limits.of(tier)) };
+    match limit_mistake(rule.algorithm, limit) {
+        Some((field, detail)) => Err(ChoiceError::Override { rule: rule.name.clone(), field, detail }),
+        None => Ok((bound(*limit, rule.algorithm), Source::Override)),
+    }
 }
 
 impl CompiledRule {

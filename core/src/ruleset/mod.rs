@@ -115,6 +115,16 @@ pub enum ChoiceError {
         /// The header's name.
         header: String,
     },
+    /// A limit that the request itself gives to a rule is none for the rule's algorithm.
+    #[error("limits/{rule}/{field}: {detail}")]
+    Override {
+        /// The rule.
+        rule: Name,
+        /// The field of the limit.
+        field: &'static str,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// A part of the request is longer than anything that rules are made for.
     #[error(transparent)]
     TooLong(#[from] TooLong),

@@ -6,7 +6,7 @@ use crate::name::Name;
 use crate::rule::Rule;
 
 /// What a tier may use: `None` is unlimited.
-type TierLimit = Option<Bound>;
+pub(super) type TierLimit = Option<Bound>;
 
 /// The limits of one rule.
 #[derive(Debug)]
@@ -39,7 +39,8 @@ impl TierLimits {
     }
 }
 
-fn bound(limit: Limit, algorithm: Algorithm) -> TierLimit {
+/// What an algorithm makes of a limit.
+pub(super) fn bound(limit: Limit, algorithm: Algorithm) -> TierLimit {
     match limit {
         Limit::Unlimited => None,
         Limit::Limited { limit, window, burst } => {

@@ -88,5 +88,6 @@ pub(crate) fn request<'a>(headers: &'a http::HeaderMap, path: &'a str, id: &'a s
         client_ip: None,
         descriptors: &[],
         cost: 1,
+        limits: None,
     }
 }

@@ -44,6 +44,7 @@ fn choosing(count: usize) -> anyhow::Result<f64> {
         client_ip: None,
         descriptors: &[],
         cost: 1,
+        limits: None,
     };
     let mut choice = Choice::default();
     let mut slices = Vec::new();

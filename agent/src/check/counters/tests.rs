@@ -36,6 +36,7 @@ fn count(counters: &Counters, compiled: &Compiled, tier: &str, path: &str) {
         client_ip: None,
         descriptors: &[],
         cost: 1,
+        limits: None,
     };
     let mut choice = Choice::default();
     compiled.set.choose(&request, &HashSecret::built_in(), &mut choice).unwrap();

@@ -4,6 +4,7 @@ use clap::Parser as _;
 use secrecy::ExposeSecret as _;
 
 use super::*;
+use crate::settings::{Permission, Permissions};
 
 fn flags(line: &[&str]) -> Flags {
     Flags::try_parse_from(std::iter::once(&"weir-agent").chain(line)).unwrap()
@@ -171,4 +172,19 @@ fn help_names_every_documented_variable() {
         let is_flag = flags.iter().any(|(flag, _)| *flag == name.to_lowercase());
         assert!(is_flag || crate::settings::flags::OTHER_SETTINGS.contains(&format!("WEIR_AGENT_{name}")), "{name}");
     }
+}
+
+#[test]
+fn operations_are_a_list_of_names() {
+    let environment = [
+        ("WEIR_AGENT_SOCKET", "/run/weir.sock"),
+        ("WEIR_AGENT_SOCKET_OPERATIONS", "refund, limits"),
+        ("WEIR_AGENT_SOCKET_GROUP", "www-data"),
+    ];
+    let listen = load(&flags(&["--rules", "r"]), variables(&environment)).unwrap().agent.listen;
+    assert_eq!(listen.socket_operations, [Permission::Refund, Permission::Limits].into_iter().collect());
+    assert_eq!((listen.socket_group.as_deref(), listen.tcp_operations), (Some("www-data"), Permissions::NONE));
+    let file = file("tcp_operations = ['record', 'override']\n");
+    let found = load(&flags(&["--rules", "r", "--config", file.path().to_str().unwrap()]), []).unwrap_err().to_string();
+    assert!(found.contains("tcp_operations: must be one of record, refund, reset, limits, not \"override\""), "{found}");
 }

@@ -14,7 +14,12 @@ fn connect() -> DuplexStream {
     // One handler that reads the body, and one that leaves it to the server.
     let router = Router::new().route("/", post(async |_: axum::body::Bytes| "read")).fallback(async || "unread");
     let (client, server) = tokio::io::duplex(64 << 10);
-    tokio::spawn(connection(server, UNIX_PEER, Gate { router, token: None, pace: PACE }, CancellationToken::new()));
+    tokio::spawn(connection(
+        server,
+        UNIX_PEER,
+        Gate { router, token: None, permitted: Permitted::default(), pace: PACE },
+        CancellationToken::new(),
+    ));
     client
 }
 

@@ -11,6 +11,8 @@ use crate::calendar::{Calendar, CalendarUnit, Zone};
 use crate::limit::{Limit, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Window};
 use crate::mistake::{Mistakes, child};
 use crate::name::Name;
+use crate::request::Overrides;
+use crate::ruleset::MAX_LIMITS;
 
 const FIELDS: [&str; 6] = ["limit", "window", "calendar", "time_zone", "burst", "unlimited"];
 const UNITS: [(&str, CalendarUnit); CalendarUnit::ALL.len()] = {
@@ -40,6 +42,25 @@ pub(super) fn limits(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> O
         }
     }
     Some(limits)
+}
+
+/// A map from rule to limit, as a request may bring it along.
+pub fn overrides(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> Option<Overrides> {
+    let Some(map) = value.as_object() else {
+        mistakes.add(pointer, format!("must be an object from rule names to limits, not {}", kind_of(value)));
+        return None;
+    };
+    if map.len() > MAX_LIMITS {
+        mistakes.add(pointer, format!("must have at most {MAX_LIMITS} limits, not {}", map.len()));
+        return None;
+    }
+    let read = |(key, value): (&String, &Value)| {
+        let pointer = child(pointer, key);
+        let rule = Name::new(key).map_err(|error| mistakes.add(&pointer, format!("the rule's name {error}"))).ok();
+        Some((rule?, limit(value, &pointer, mistakes)?))
+    };
+    let read: Vec<_> = map.iter().map(read).collect();
+    read.into_iter().collect()
 }
 
 fn limit(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> Option<Limit> {

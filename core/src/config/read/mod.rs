@@ -17,6 +17,7 @@ mod value;
 
 pub(super) use document::{document, partial};
 pub use domain::domain;
+pub use limits::overrides;
 pub use rule::rule;
 pub use shard::shard;
 pub use tier::tier;

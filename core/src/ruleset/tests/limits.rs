@@ -4,10 +4,11 @@ use http::HeaderMap;
 
 use super::{choose, compile, compile_with, headers, request};
 use crate::decision::Source;
-use crate::limit::{Algorithm, Bound};
+use crate::limit::{Algorithm, Bound, Limit, Window};
 use crate::name::Name;
-use crate::request::Request;
+use crate::request::{Overrides, Request};
 use crate::ruleset::{ChoiceError, Chosen, Effective, RuleSet};
+use crate::span::Span;
 
 fn only(rules: &RuleSet, tier: Option<&str>) -> Chosen {
     let empty = HeaderMap::new();
@@ -141,4 +142,29 @@ fn an_unreadable_cost_is_no_business_of_shadow_rules() {
         let chosen = choose(&rules, &Request { cost: 7, ..request(&lines) }).unwrap().rules.remove(0);
         assert_eq!((chosen.cost, chosen.cost_unreadable), (3, false));
     }
+}
+
+/// A limit that comes with the request takes the place of its tier's, on the same counter.
+#[test]
+fn a_request_may_bring_its_own_limits() {
+    let rules = compile("  - {name: r}\n  - {name: w, algorithm: sliding_window}");
+    let empty = HeaderMap::new();
+    let own = |limit: Limit| Overrides::from([(Name::new("r").unwrap(), limit), (Name::new("elsewhere").unwrap(), limit)]);
+    let limited = |limit, burst| Limit::Limited { limit, window: Window::Span(Span::from_secs(60)), burst };
+    let ruled = choose(&rules, &request(&empty)).unwrap().rules;
+    let with = |limits: &Overrides| choose(&rules, &Request { limits: Some(limits), ..request(&empty) }).map(|choice| choice.rules);
+    let chosen = with(&own(limited(3, Some(9)))).unwrap();
+    let expected = Bound { algorithm: Algorithm::TokenBucket, limit: 3, capacity: 9, window_us: 60_000_000, calendar: None };
+    assert_eq!((bound(&chosen[0]), &chosen[0].source), (Some(expected), &Source::Override));
+    assert_eq!(chosen[1], ruled[1], "the limit of a rule that is not named stays");
+    let key = |chosen: &Chosen| match chosen.effective {
+        Effective::Counted { key, .. } => key,
+        _ => panic!("{chosen:?}"),
+    };
+    assert_eq!(key(&chosen[0]), key(&ruled[0]));
+    assert_eq!(with(&own(Limit::Unlimited)).unwrap()[0].effective, Effective::Unlimited);
+    assert!(matches!(with(&own(limited(0, None))).unwrap()[0].effective, Effective::Blocked(_)));
+    let wrong = Overrides::from([(Name::new("w").unwrap(), limited(3, Some(9)))]);
+    let error = with(&wrong).unwrap_err().to_string();
+    assert_eq!(error, "limits/w/burst: only token_bucket has a burst, not sliding_window");
 }

@@ -27,6 +27,7 @@ pub(super) fn request(headers: &HeaderMap) -> Request<'_> {
         client_ip: None,
         descriptors: &[],
         cost: 1,
+        limits: None,
     }
 }
 
