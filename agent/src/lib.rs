@@ -18,6 +18,7 @@
 
 pub mod agent;
 pub mod answer;
+mod authorities;
 pub mod backoff;
 pub mod check;
 pub mod events;

@@ -24,6 +24,7 @@ use weir_core::subject::Kind;
 
 pub use self::permission::{Permission, Permissions};
 pub use crate::limiter::ShardConfig;
+use crate::limiter::tls::TlsFiles;
 
 /// Everything an agent needs to know. `WEIR_AGENT_X` below is the environment variable, `--x` the flag.
 #[derive(Debug, Clone)]
@@ -39,6 +40,10 @@ pub struct AgentSettings {
     pub rules: RulesFrom,
     /// Where units are counted.
     pub counters: Counters,
+    /// The files for shards that are reached over TLS (`rediss`), all PEM, read anew for every connection: `WEIR_AGENT_SHARD_CA_FILE`, the
+    /// authorities that may have signed their certificates (default: the system's), and `WEIR_AGENT_SHARD_CERT_FILE` with
+    /// `WEIR_AGENT_SHARD_KEY_FILE`, this agent's own certificate for shards that ask for one (default: none).
+    pub shard_tls: TlsFiles,
     /// The most time a check may take. `WEIR_AGENT_BUDGET`, 1 ms to 60 s; default 5 ms.
     pub budget: Duration,
     /// The secret of counter keys, 32 bytes as 64 hex digits, the same on all agents that share counters.
@@ -72,6 +77,7 @@ impl AgentSettings {
             state_dir: None,
             rules,
             counters,
+            shard_tls: TlsFiles::default(),
             budget: Duration::from_millis(5),
             hash_secret: None,
             on_no_rules: OnNoRules::default(),

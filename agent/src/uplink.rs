@@ -8,10 +8,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Uri};
 
+use crate::authorities;
 use crate::settings::ControlPlaneSettings;
 
-/// Where Debian, Alpine and Fedora keep the certificate authorities that the system trusts.
-const SYSTEM_AUTHORITIES: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 /// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A dead peer behind a silent network is noticed by HTTP/2 pings.
@@ -100,8 +99,7 @@ pub fn read_secret(path: &Path) -> std::io::Result<SecretString> {
 }
 
 fn tls(ca_file: Option<&Path>) -> Result<ClientTlsConfig, UplinkError> {
-    let system = || SYSTEM_AUTHORITIES.iter().map(Path::new).find(|path| path.exists()).unwrap_or(Path::new(SYSTEM_AUTHORITIES[0]));
-    let path = ca_file.unwrap_or_else(system);
+    let path = ca_file.unwrap_or_else(|| authorities::of_system());
     let pem = std::fs::read(path).map_err(|error| UplinkError::Authorities(path.display().to_string(), error))?;
     Ok(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)))
 }

@@ -24,8 +24,7 @@ async fn batch(served: &Served, checks: &[Value]) -> Vec<Value> {
 
 async fn on_redis(redis: &Redis) -> Served {
     let mut settings = settings(RULES);
-    let shard =
-        ShardConfig { name: "a".parse().unwrap(), address: redis.url().parse().unwrap(), weight: 1, username: None, password: None };
+    let shard = ShardConfig::new("a".parse().unwrap(), redis.url().parse().unwrap());
     settings.counters = Counters::Shards(vec![shard]);
     Served::start(settings).await
 }

@@ -157,8 +157,7 @@ async fn a_unix_socket_has_its_mode_replaces_a_stale_one_and_goes_with_the_agent
 async fn requests_in_flight_are_finished_before_the_listener_closes() {
     let redis = Redis::temporary(Flavor::available().unwrap()).await.unwrap();
     let mut settings = settings(RULES);
-    let shard =
-        ShardConfig { name: "s1".parse().unwrap(), address: redis.url().parse().unwrap(), weight: 1, username: None, password: None };
+    let shard = ShardConfig::new("s1".parse().unwrap(), redis.url().parse().unwrap());
     settings.counters = Counters::Shards(vec![shard]);
     settings.budget = Duration::from_millis(1_500);
     let served = Served::start(settings).await;

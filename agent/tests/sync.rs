@@ -18,7 +18,7 @@ use weir_proto::v1::agent_message::Message as FromAgent;
 use weir_proto::v1::server_message::Message as FromServer;
 
 fn secrets() -> v1::Secrets {
-    let shard = v1::ShardCredentials { shard: "s1".into(), username: String::new(), password: "hunter2".into() };
+    let shard = v1::ShardCredentials { shard: "s1".into(), password: "hunter2".into(), ..Default::default() };
     v1::Secrets { hash_secret: vec![9; 32], shards: vec![shard], fingerprint: "f1".into() }
 }
 

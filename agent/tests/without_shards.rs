@@ -23,7 +23,7 @@ async fn lonely(mode: &str) -> Served {
     );
     let mut settings = settings(&rules);
     let address = format!("redis://127.0.0.1:{}", weir_testbed::free_port().unwrap()).parse().unwrap();
-    let shard = ShardConfig { name: "s1".parse().unwrap(), address, weight: 1, username: None, password: None };
+    let shard = ShardConfig::new("s1".parse().unwrap(), address);
     settings.counters = Counters::Shards(vec![shard]);
     Served::start(settings).await
 }

@@ -6,8 +6,10 @@ use weir_core::mistake::{Mistakes, child};
 pub use weir_core::shard::{MAX_SHARDS, Shard};
 
 const MAX_SECRET: usize = 1_024;
-/// What a request may hold besides the shard; `has_password` is there in answers, and ignored.
-const BESIDE: [&str; 3] = ["username", "password", "has_password"];
+/// What a request may hold besides the shard; `has_password`, `has_sentinel_password` and `warnings` are there in answers, and
+/// ignored.
+const BESIDE: [&str; 7] =
+    ["username", "password", "has_password", "sentinel_username", "sentinel_password", "has_sentinel_password", "warnings"];
 
 /// What a request says about a secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -28,16 +30,24 @@ pub struct Given {
     pub username: Option<String>,
     /// The password.
     pub password: Secret,
+    /// The user that the sentinels ask for; absent: none.
+    pub sentinel_username: Option<String>,
+    /// The password that they ask for.
+    pub sentinel_password: Secret,
 }
 
 /// Reads a request's body; `None` if there was a mistake.
 pub fn read(value: &Value, pointer: &str, mistakes: &mut Mistakes) -> Option<Given> {
     let shard = read::shard(value, pointer, &BESIDE, mistakes);
     let object = value.as_object()?;
-    let username = secret(object, "username", pointer, mistakes);
+    let mut user = |field| match secret(object, field, pointer, mistakes) {
+        Secret::Set(name) => Some(name),
+        Secret::Keep | Secret::Remove => None,
+    };
+    let (username, sentinel_username) = (user("username"), user("sentinel_username"));
     let password = secret(object, "password", pointer, mistakes);
-    let username = if let Secret::Set(name) = username { Some(name) } else { None };
-    Some(Given { shard: shard?, username, password })
+    let sentinel_password = secret(object, "sentinel_password", pointer, mistakes);
+    Some(Given { shard: shard?, username, password, sentinel_username, sentinel_password })
 }
 
 fn secret(object: &Map<String, Value>, name: &str, pointer: &str, mistakes: &mut Mistakes) -> Secret {

@@ -21,7 +21,10 @@ use crate::check::Checker;
 use crate::events::spool::Spool;
 use crate::events::{Recorder, upload};
 use crate::identity::Identity;
-use crate::limiter::{CountOn, Limiter, LimiterSettings, RingConfig, ShardConfig};
+use crate::limiter::address::Login;
+use crate::limiter::tls::{TlsError, TlsFiles};
+use crate::limiter::warning::ShardWarning;
+use crate::limiter::{CountOn, Limiter, LimiterSettings, NodeStatus, RingConfig, ShardConfig, ShardStatus};
 use crate::metrics::Metrics;
 use crate::rules::apply::{Applier, open_disk};
 use crate::rules::file::{self, FileError, RulesFile};
@@ -49,6 +52,9 @@ pub enum StartError {
     /// The state directory cannot be used.
     #[error(transparent)]
     Disk(#[from] io::Error),
+    /// The files for TLS towards shards cannot be used.
+    #[error("TLS towards shards: {0}")]
+    ShardTls(#[from] TlsError),
     /// The control plane cannot be used.
     #[error("control plane: {0}")]
     Uplink(#[from] UplinkError),
@@ -100,8 +106,8 @@ pub(super) async fn start(settings: AgentSettings) -> Result<Agent, StartError> 
     let boot = Uuid::now_v7().to_string();
     let spool = rules.uplink.is_some().then(|| Arc::new(Spool::new(settings.name.as_str(), boot.as_str(), settings.events.spool_bytes)));
     let recorder = Arc::new(Recorder::new(&settings.events, settings.v6_prefix, clock.clone(), spool.clone()));
-    let limiter = limiter(&settings, &clock);
     let secret = hash_secret(&settings);
+    let limiter = limiter(&settings, &secret, &clock)?;
     let checker = Arc::new(Checker::new(domains.clone(), secret, settings.on_no_rules, limiter.clone(), recorder.clone()));
     let store = Arc::new(RuleStore::new(&domains, rules.uplink.is_some(), clock.clone()));
     let disk = settings.state_dir.as_deref().map(open_disk).transpose()?;
@@ -208,14 +214,9 @@ fn heartbeat(parts: &Arc<Parts>) -> Box<dyn Fn() -> v1::Heartbeat + Send + Sync>
         let seconds = now.0.duration_since(then).as_secs_f64();
         #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
         let rate = if seconds > 0.0 { (now.1 - decisions) as f64 / seconds } else { 0.0 };
-        let shard = |shard: crate::limiter::ShardStatus| v1::ShardHealth {
-            shard: shard.name.to_string(),
-            breaker: shard.breaker.as_str().to_owned(),
-            last_error: shard.last_error.unwrap_or_default(),
-        };
         v1::Heartbeat {
             warnings: status.warnings,
-            shards: status.shards.into_iter().map(shard).collect(),
+            shards: status.shards.into_iter().map(health).collect(),
             decisions_per_second: rate,
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole seconds, never negative")]
             stale_seconds: status.stale_seconds.unwrap_or_default() as u64,
@@ -224,8 +225,28 @@ fn heartbeat(parts: &Arc<Parts>) -> Box<dyn Fn() -> v1::Heartbeat + Send + Sync>
     })
 }
 
+fn health(shard: ShardStatus) -> v1::ShardHealth {
+    let node = |node: NodeStatus| v1::NodeHealth {
+        node: node.node,
+        breaker: node.breaker.as_str().to_owned(),
+        last_error: node.last_error.unwrap_or_default(),
+    };
+    let warning = |warning: ShardWarning| v1::ShardWarning { code: warning.code.as_str().to_owned(), text: warning.text };
+    v1::ShardHealth {
+        shard: shard.name.to_string(),
+        breaker: shard.breaker.as_str().to_owned(),
+        last_error: shard.last_error.unwrap_or_default(),
+        warnings: shard.warnings.into_iter().map(warning).collect(),
+        memory_bytes: shard.memory.used,
+        memory_limit_bytes: shard.memory.limit.unwrap_or_default(),
+        guarded: shard.memory.guarded,
+        nodes: shard.nodes.into_iter().map(node).collect(),
+    }
+}
+
 /// Whether an agent could start with these settings and the rules that they name, as far as can be told without starting one.
 pub(super) fn check(settings: &AgentSettings) -> Result<(), StartError> {
+    check_tls(settings)?;
     let domains = domains(settings, &configs(settings)?)?;
     served(&domains, settings.authz.domain.as_ref(), "/authz")
 }
@@ -267,13 +288,25 @@ fn domains(settings: &AgentSettings, configs: &[DomainConfig]) -> Result<Vec<Nam
     }
 }
 
-fn limiter(settings: &AgentSettings, clock: &Arc<dyn Clock>) -> Arc<Limiter> {
+fn limiter(settings: &AgentSettings, secret: &HashSecret, clock: &Arc<dyn Clock>) -> Result<Arc<Limiter>, StartError> {
+    check_tls(settings)?;
     let count_on = if matches!(settings.counters, Counters::Memory) { CountOn::Memory } else { CountOn::Ring };
-    let limiter = Limiter::new(LimiterSettings { count_on, agents: settings.agents, ..LimiterSettings::default() }, clock.clone());
+    let tls = settings.shard_tls.clone();
+    let limiter = Limiter::new(LimiterSettings { count_on, agents: settings.agents, tls, ..LimiterSettings::default() }, clock.clone());
     if let Counters::Shards(shards) = &settings.counters {
+        // The control plane's secret is told when it comes: nobody marks shards with the one that fills in for it.
+        limiter.set_secret_fingerprint(secret.fingerprint());
         limiter.set_ring(RingConfig { version: 0, shards: shards.clone() });
     }
-    Arc::new(limiter)
+    Ok(Arc::new(limiter))
+}
+
+/// Files that are named must be there and hold what they should, whether a shard needs them yet or not.
+fn check_tls(settings: &AgentSettings) -> Result<(), StartError> {
+    if settings.shard_tls != TlsFiles::default() {
+        settings.shard_tls.load()?;
+    }
+    Ok(())
 }
 
 /// The secret to start with. A control plane sends its own before anything is counted on its shards.
@@ -291,7 +324,7 @@ fn outlets(settings: &AgentSettings, checker: &Arc<Checker>, limiter: &Arc<Limit
     let rules: Outlet<_> = Box::new(move |set| {
         of_rules.set_rules(set);
     });
-    let (of_ring, of_agents) = (limiter.clone(), limiter.clone());
+    let (of_ring, of_agents, of_marks) = (limiter.clone(), limiter.clone(), limiter.clone());
     let wanted = matches!(settings.counters, Counters::FromControlPlane);
     Outlets {
         rules,
@@ -303,7 +336,11 @@ fn outlets(settings: &AgentSettings, checker: &Arc<Checker>, limiter: &Arc<Limit
             }
             Ok(())
         }),
-        secret: Box::new(move |secret| of_secret.set_secret(secret)),
+        // The limiter first: no counter of the new secret goes to a shard that bears the mark of another.
+        secret: Box::new(move |secret| {
+            of_marks.set_secret_fingerprint(secret.fingerprint());
+            of_secret.set_secret(secret);
+        }),
         live_agents: Box::new(move |agents| of_agents.set_live_agents(agents)),
     }
 }
@@ -311,8 +348,12 @@ fn outlets(settings: &AgentSettings, checker: &Arc<Checker>, limiter: &Arc<Limit
 fn ring_config(ring: Ring) -> Result<RingConfig, String> {
     let shards = ring.shards.into_iter().map(|shard| {
         let address = shard.address.parse().map_err(|error| format!("/shard/{}/address: {error}", shard.name))?;
-        let (username, password) = shard.credentials.map_or((None, None), |c| (c.username, c.password));
-        Ok(ShardConfig { name: shard.name, address, weight: shard.weight, username, password })
+        let mut config = ShardConfig { weight: shard.weight, memory_limit: shard.memory_limit, ..ShardConfig::new(shard.name, address) };
+        if let Some(credentials) = shard.credentials {
+            config.login = Login { username: credentials.username, password: credentials.password };
+            config.sentinel_login = Login { username: credentials.sentinel_username, password: credentials.sentinel_password };
+        }
+        Ok(config)
     });
     Ok(RingConfig { version: ring.revision, shards: shards.collect::<Result<_, String>>()? })
 }

@@ -1,130 +1,169 @@
-//! Where a shard listens: `redis://host:port/db`, `rediss://host:port/db` (TLS) or `unix:///path?db=1`.
+//! Where a shard is, as a command line says it: the address itself ([`weir_core::shard::address`]), and with it what opens the shard.
 
-use std::fmt;
-use std::str::FromStr;
-
-use redis::{ConnectionAddr, IntoConnectionInfo as _};
 use secrecy::SecretString;
+pub use weir_core::shard::address::{Address as ShardAddress, Host, Reach};
 
-/// A shard's address, without credentials.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ShardAddress {
-    addr: ConnectionAddr,
-    db: i64,
-}
-
-/// What a shard address may hold besides the address.
+/// What opens a server.
 #[derive(Debug, Clone, Default)]
-pub struct Credentials {
+pub struct Login {
     /// The ACL user.
     pub username: Option<String>,
     /// The password.
     pub password: Option<SecretString>,
 }
 
-/// Why a text is no shard address. Never repeats the text, which may hold a password.
+/// A shard as a command line names it.
+#[derive(Debug, Clone)]
+pub struct Given {
+    /// Where it is.
+    pub address: ShardAddress,
+    /// What opens it.
+    pub login: Login,
+    /// What opens the sentinels that know it.
+    pub sentinel_login: Login,
+    /// Its share of the counters.
+    pub weight: u32,
+    /// Bytes of memory that it may fill, if it has no limit of its own.
+    pub memory_limit: Option<u64>,
+}
+
+/// Why a text names no shard. Never repeats the text, which may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Neither of the three forms.
-    #[error("must be redis://host:port, rediss://host:port or unix:///path ({0})")]
-    Form(String),
-    /// User name or password in a place where they would be shown.
-    #[error("must not hold a user name or password")]
-    Credentials,
+    /// It is no address.
+    #[error("{0}")]
+    Form(&'static str),
+    /// What comes after `?` is not known.
+    #[error("after '?' there may be sentinel_username, sentinel_password, weight and memory_limit; for a socket also db, user and pass")]
+    Parameter,
+    /// A number is none, or out of range.
+    #[error("{0} is not a number in its range")]
+    Number(&'static str),
+    /// A `%` is not followed by two hex digits, or what they spell is no text.
+    #[error("a user name or password is not percent-encoded properly")]
+    Encoding,
 }
 
-impl ShardAddress {
-    /// Reads an address that may hold credentials, as command lines have it.
-    ///
-    /// # Errors
-    /// [`AddressError::Form`].
-    pub fn with_credentials(text: &str) -> Result<(Self, Credentials), AddressError> {
-        // A bare path is what people type for a socket.
-        let url = if text.starts_with('/') { format!("unix://{text}") } else { text.to_owned() };
-        let info = url.as_str().into_connection_info().map_err(|e| AddressError::Form(e.detail().unwrap_or("unreadable").to_owned()))?;
-        let redis = info.redis_settings();
-        let credentials = Credentials { username: redis.username().map(str::to_owned), password: redis.password().map(SecretString::from) };
-        Ok((Self { addr: info.addr().clone(), db: redis.db() }, credentials))
+/// Reads `redis://[user:password@]host:port/db` in all its forms, a path, or `unix:///path`, with parameters after `?`.
+///
+/// # Errors
+/// [`AddressError`].
+pub fn read(text: &str) -> Result<Given, AddressError> {
+    let (place, parameters) = text.split_once('?').unwrap_or((text, ""));
+    let (place, login) = without_login(place.strip_prefix("unix://").unwrap_or(place))?;
+    let address: ShardAddress = place.parse().map_err(AddressError::Form)?;
+    let mut given = Given { address, login, sentinel_login: Login::default(), weight: 1, memory_limit: None };
+    for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').ok_or(AddressError::Parameter)?;
+        given.set(name, &decoded(value)?)?;
     }
-
-    pub(super) fn connection_addr(&self) -> &ConnectionAddr {
-        &self.addr
-    }
-
-    pub(super) fn db(&self) -> i64 {
-        self.db
-    }
+    Ok(given)
 }
 
-impl FromStr for ShardAddress {
-    type Err = AddressError;
-
-    fn from_str(text: &str) -> Result<Self, AddressError> {
-        let (address, credentials) = Self::with_credentials(text)?;
-        if credentials.username.is_some() || credentials.password.is_some() {
-            return Err(AddressError::Credentials);
-        }
-        Ok(address)
-    }
-}
-
-impl fmt::Display for ShardAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.addr {
-            ConnectionAddr::Unix(path) => {
-                write!(f, "unix://{}", path.display())?;
-                if self.db == 0 { Ok(()) } else { write!(f, "?db={}", self.db) }
+impl Given {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), AddressError> {
+        let is_socket = matches!(self.address.reach, Reach::Socket(_));
+        match name {
+            "sentinel_username" => self.sentinel_login.username = Some(value.to_owned()),
+            "sentinel_password" => self.sentinel_login.password = Some(value.into()),
+            "weight" => {
+                let weight = value.parse().ok().filter(|weight| (1..=super::MAX_WEIGHT).contains(weight));
+                self.weight = weight.ok_or(AddressError::Number("weight"))?;
             }
-            ConnectionAddr::TcpTls { .. } => write!(f, "rediss://{}/{}", self.addr, self.db),
-            _ => write!(f, "redis://{}/{}", self.addr, self.db),
+            "memory_limit" => {
+                let limit = value.parse().ok().filter(|limit| *limit >= weir_core::shard::MIN_MEMORY_LIMIT);
+                self.memory_limit = Some(limit.ok_or(AddressError::Number("memory_limit"))?);
+            }
+            "db" if is_socket => self.address.database = value.parse().map_err(|_| AddressError::Number("db"))?,
+            "user" if is_socket => self.login.username = Some(value.to_owned()),
+            "pass" if is_socket => self.login.password = Some(value.into()),
+            _ => return Err(AddressError::Parameter),
         }
+        Ok(())
     }
 }
 
-impl fmt::Debug for ShardAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
+/// An address, and the credentials that stood in it.
+fn without_login(text: &str) -> Result<(String, Login), AddressError> {
+    let none = || Ok((text.to_owned(), Login::default()));
+    let Some((scheme, rest)) = text.split_once("://") else { return none() };
+    let authority = rest.split('/').next().unwrap_or(rest);
+    let Some((user, _)) = authority.rsplit_once('@') else { return none() };
+    let (username, password) = user.split_once(':').map_or((user, None), |(name, password)| (name, Some(password)));
+    let username = Some(decoded(username)?).filter(|name| !name.is_empty());
+    let password = password.map(decoded).transpose()?.map(SecretString::from);
+    Ok((format!("{scheme}://{}", &rest[user.len() + 1..]), Login { username, password }))
+}
+
+/// `%40` is `@`.
+fn decoded(text: &str) -> Result<String, AddressError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits =
+            rest.split_at_checked(2).filter(|(digits, _)| digits.iter().all(u8::is_ascii_hexdigit)).ok_or(AddressError::Encoding)?;
+        let byte = std::str::from_utf8(digits.0).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.ok_or(AddressError::Encoding)?);
+        rest = digits.1;
     }
+    String::from_utf8(bytes).map_err(|_| AddressError::Encoding)
 }
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
-    #[test]
-    fn addresses_read_and_print() {
-        for (text, printed) in [
-            ("redis://127.0.0.1:6400", "redis://127.0.0.1:6400/0"),
-            ("redis://127.0.0.1/3", "redis://127.0.0.1:6379/3"),
-            ("rediss://cache.example:6380/1", "rediss://cache.example:6380/1"),
-            ("unix:///run/redis.sock", "unix:///run/redis.sock"),
-            ("/run/redis.sock", "unix:///run/redis.sock"),
-        ] {
-            let address: ShardAddress = text.parse().unwrap();
-            assert_eq!(address.to_string(), printed);
-            assert_eq!(printed.parse::<ShardAddress>().unwrap(), address);
-        }
-        for bad in ["", "127.0.0.1:6379", "http://127.0.0.1:1", "redis://", "redis://127.0.0.1/x", "redis://0.0.0.0:1"] {
-            assert!(matches!(bad.parse::<ShardAddress>(), Err(AddressError::Form(_))), "{bad}");
-        }
+    fn login(login: &Login) -> (Option<&str>, Option<&str>) {
+        (login.username.as_deref(), login.password.as_ref().map(ExposeSecret::expose_secret))
     }
 
     #[test]
     fn what_the_control_plane_accepts_is_an_address_here() {
-        for address in
-            ["redis://h:1", "redis://my_redis-0.ns.svc:1/65535", "redis://[::1]:6379/3", "rediss://h", "redis://h/", "/run/a@b.sock"]
-        {
-            assert_eq!(weir_core::shard::wrong_address(address), None, "{address}");
-            assert!(address.parse::<ShardAddress>().is_ok(), "{address}");
+        for address in [
+            "redis://h:1",
+            "redis://my_redis-0.ns.svc:1/65535",
+            "redis://[::1]:6379/3",
+            "rediss://h",
+            "redis://h/",
+            "/run/a@b.sock",
+            "redis+sentinel://a:1,b/m/2",
+            "rediss+cluster://a,b",
+        ] {
+            assert_eq!(read(address).unwrap().address, address.parse().unwrap(), "{address}");
+        }
+        for bad in ["", "127.0.0.1:6379", "http://127.0.0.1:1", "redis://", "redis://127.0.0.1/x", "redis://0.0.0.0:1"] {
+            assert!(matches!(read(bad), Err(AddressError::Form(_))), "{bad}");
         }
     }
 
     #[test]
     fn credentials_are_kept_apart() {
-        let text = "redis://alice:s3cret@127.0.0.1:1";
-        assert_eq!(text.parse::<ShardAddress>(), Err(AddressError::Credentials));
-        let (address, credentials) = ShardAddress::with_credentials(text).unwrap();
-        assert_eq!((address.to_string().as_str(), credentials.username.as_deref()), ("redis://127.0.0.1:1/0", Some("alice")));
-        assert!(!format!("{address:?} {credentials:?}").contains("s3cret"));
+        let given = read("redis://alice:s3%40cret@127.0.0.1:1/2").unwrap();
+        assert_eq!((given.address.to_string().as_str(), login(&given.login)), ("redis://127.0.0.1:1/2", (Some("alice"), Some("s3@cret"))));
+        assert!(!format!("{given:?}").contains("s3@cret"));
+        let given = read("redis+sentinel://:p@a:1,b:2/m?sentinel_username=u&sentinel_password=s&weight=3&memory_limit=1048576").unwrap();
+        assert_eq!(given.address.to_string(), "redis+sentinel://a:1,b:2/m");
+        assert_eq!((login(&given.login), login(&given.sentinel_login)), ((None, Some("p")), (Some("u"), Some("s"))));
+        assert_eq!((given.weight, given.memory_limit), (3, Some(1_048_576)));
+        let given = read("unix:///run/redis.sock?db=3&pass=x").unwrap();
+        assert_eq!(
+            (given.address.to_string().as_str(), given.address.database, login(&given.login)),
+            ("/run/redis.sock", 3, (None, Some("x")))
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_without_being_repeated() {
+        for bad in ["redis://h?pass=secret", "redis://:%zz@h", "redis://h?weight=0", "redis://h?memory_limit=x", "redis://h?x"] {
+            let error = read(bad).unwrap_err().to_string();
+            assert!(!error.contains("secret") && !error.contains("zz"), "{error}");
+        }
     }
 }

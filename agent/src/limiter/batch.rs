@@ -18,6 +18,8 @@ use super::store::{Refund, Release};
 pub(super) const MAX_COUNTERS: usize = 64;
 /// The most requests that wait for one shard.
 pub(super) const MAX_WAITING: usize = 1024;
+/// How many of those that wait are looked at for company, where not all can share a call.
+const LOOK: usize = 64;
 /// The most refunds that wait for one shard; further ones are lost, which strands their units until they would have left anyway.
 const MAX_REFUNDS: usize = 4096;
 /// The most operations that wait for one shard.
@@ -35,6 +37,7 @@ pub(super) struct Waiting {
     pub(super) answer: oneshot::Sender<Answer>,
     /// It went once, with calendar windows that were not those of the shard's clock, and did not count.
     pub(super) repeated: bool,
+    pub(super) way: Way,
 }
 
 /// What is done besides checks, to counters that share a tag.
@@ -54,6 +57,26 @@ pub(super) struct Operation {
     pub(super) answer: oneshot::Sender<Result<Vec<u64>, Cause>>,
 }
 
+/// How a request finds its counters on a cluster; nothing elsewhere. Only requests that go the same way share a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Way {
+    /// The slot of its counters.
+    pub(super) slot: Option<u16>,
+    /// The slot is on its way to the node, which must be told that this is known.
+    pub(super) asking: bool,
+    /// It goes in a call of its own.
+    pub(super) alone: bool,
+    /// How often it was sent to a node that did not serve it.
+    pub(super) hops: u8,
+}
+
+impl Way {
+    /// Whether requests of both ways may share a call.
+    fn joins(self, other: Self) -> bool {
+        self.slot == other.slot && self.asking == other.asking && !self.alone && !other.alone
+    }
+}
+
 impl Waiting {
     /// Whether somebody still wants the answer.
     pub(super) fn is_wanted(&self, now: Instant) -> bool {
@@ -71,19 +94,19 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Adds a request; false if too many wait.
-    pub(super) fn push(&self, request: Waiting, now: Instant) -> bool {
+    /// Adds a request; gives it back if too many wait.
+    pub(super) fn push(&self, request: Waiting, now: Instant) -> Result<(), Waiting> {
         let mut requests = self.requests.lock();
         if requests.len() >= MAX_WAITING {
             requests.retain(|waiting| waiting.is_wanted(now));
             if requests.len() >= MAX_WAITING {
-                return false;
+                return Err(request);
             }
         }
         requests.push_back(request);
         drop(requests);
         self.arrival.notify_one();
-        true
+        Ok(())
     }
 
     /// Adds refunds; returns how many had no room.
@@ -97,16 +120,16 @@ impl Queue {
         lost
     }
 
-    /// Adds an operation; false if too many wait.
-    pub(super) fn push_operation(&self, operation: Operation) -> bool {
+    /// Adds an operation; gives it back if too many wait.
+    pub(super) fn push_operation(&self, operation: Operation) -> Result<(), Operation> {
         let mut operations = self.operations.lock();
         if operations.len() >= MAX_OPERATIONS {
-            return false;
+            return Err(operation);
         }
         operations.push_back(operation);
         drop(operations);
         self.arrival.notify_one();
-        true
+        Ok(())
     }
 
     /// The next operation whose caller still waits.
@@ -136,20 +159,38 @@ impl Queue {
                 requests.pop_front();
                 continue;
             }
+            if batch.first().is_some_and(|first| first.way.slot.is_some()) {
+                break;
+            }
             counters += next.calls.len();
             if !batch.is_empty() && counters > MAX_COUNTERS {
                 break;
             }
             batch.extend(requests.pop_front());
         }
+        if let Some(way) = batch.first().map(|first| first.way).filter(|way| way.slot.is_some()) {
+            gather(&mut requests, &mut batch, way);
+        }
         batch
     }
 
-    /// The next refunds that fit into one call.
-    pub(super) fn take_refunds(&self) -> Vec<Refund> {
+    /// All that waits.
+    pub(super) fn take_all(&self) -> VecDeque<Waiting> {
+        std::mem::take(&mut *self.requests.lock())
+    }
+
+    /// The next refunds that fit into one call; with `slot_of`, only those of one slot.
+    pub(super) fn take_refunds(&self, slot_of: Option<fn(&Refund) -> u16>) -> Vec<Refund> {
         let mut refunds = self.refunds.lock();
         let count = refunds.len().min(MAX_COUNTERS);
-        refunds.drain(..count).collect()
+        let alike = match (slot_of, refunds.front()) {
+            (Some(slot_of), Some(first)) => {
+                let slot = slot_of(first);
+                refunds.iter().take(count).take_while(|refund| slot_of(refund) == slot).count()
+            }
+            _ => count,
+        };
+        refunds.drain(..alike).collect()
     }
 
     /// Requests that wait.
@@ -170,6 +211,21 @@ impl Queue {
     }
 }
 
+/// Takes more requests of this way into a call for one slot, as far as one looks.
+fn gather(requests: &mut VecDeque<Waiting>, batch: &mut Vec<Waiting>, way: Way) {
+    let (mut counters, mut at) = (batch.iter().map(|waiting| waiting.calls.len()).sum::<usize>(), 0);
+    while at < requests.len().min(LOOK) {
+        let joins = requests[at].way.joins(way) && counters + requests[at].calls.len() <= MAX_COUNTERS;
+        match joins.then(|| requests.remove(at)).flatten() {
+            Some(waiting) => {
+                counters += waiting.calls.len();
+                batch.push(waiting);
+            }
+            None => at += 1,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -186,7 +242,42 @@ mod tests {
 
     fn push(queue: &Queue, limits: usize, deadline: Instant) -> Option<oneshot::Receiver<Answer>> {
         let (answer, receiver) = oneshot::channel();
-        queue.push(Waiting { calls: vec![call(); limits], deadline, answer, repeated: false }, Instant::now()).then_some(receiver)
+        let waiting = Waiting { calls: vec![call(); limits], deadline, answer, repeated: false, way: Way::default() };
+        queue.push(waiting, Instant::now()).ok().map(|()| receiver)
+    }
+
+    #[test]
+    fn on_a_cluster_a_call_stays_within_one_slot() {
+        let (queue, now) = (Queue::default(), Instant::now());
+        let later = now + Duration::from_secs(60);
+        let way = |slot, asking, alone| Way { slot: Some(slot), asking, alone, hops: 0 };
+        let ways = [
+            way(1, false, false),
+            way(2, false, false),
+            way(1, false, false),
+            way(1, true, false),
+            way(1, false, true),
+            way(2, false, false),
+        ];
+        let receivers: Vec<_> = ways
+            .into_iter()
+            .map(|way| {
+                let (answer, receiver) = oneshot::channel();
+                assert!(queue.push(Waiting { calls: vec![call()], deadline: later, answer, repeated: false, way }, now).is_ok());
+                receiver
+            })
+            .collect();
+        let batches = std::iter::repeat_with(|| queue.take(now)).take_while(|batch| !batch.is_empty());
+        let seen: Vec<_> = batches.map(|batch| (batch.len(), batch[0].way)).collect();
+        assert_eq!(seen, [(2, ways[0]), (2, ways[1]), (1, ways[3]), (1, ways[4])]);
+        drop(receivers);
+        let refund = |subject: u8| {
+            let tag = Tag::of_rule(&HashSecret::built_in(), "d", &subject.to_string(), &[]);
+            Refund { key: counter_key(&HashSecret::built_in(), tag, "r", &[]), bound: call().bound, units: 1, time_us: 0, lease: None }
+        };
+        queue.push_refunds(vec![refund(1), refund(1), refund(2)]);
+        let slot_of: Option<fn(&Refund) -> u16> = Some(|refund| super::super::slots::slot_of(refund.key.tag()));
+        assert_eq!([queue.take_refunds(slot_of).len(), queue.take_refunds(slot_of).len()], [2, 1]);
     }
 
     #[test]
@@ -231,7 +322,7 @@ mod tests {
         let refund = Refund { key: call().key, bound: call().bound, units: 1, time_us: 0, lease: None };
         assert_eq!(queue.push_refunds(vec![refund.clone(); MAX_REFUNDS]), 0);
         assert_eq!(queue.push_refunds(vec![refund; 3]), 3);
-        assert_eq!(queue.take_refunds().len(), MAX_COUNTERS);
+        assert_eq!(queue.take_refunds(None).len(), MAX_COUNTERS);
         assert_eq!(queue.give_up(Cause::Error), MAX_REFUNDS - MAX_COUNTERS);
     }
 }

@@ -9,10 +9,16 @@ use weir_core::decision::Cause;
 use weir_core::key::{HashSecret, Tag, counter_key};
 use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
 
+use super::address::Host;
 use super::batch::{Operation, Waiting, Work};
 use super::breaker::Failure;
+use super::cluster::Redirect;
 use super::script::{self, Decoded, ServerClock};
+use super::slots::{self, slot_of};
 use super::store::{Refund, StoreError};
+
+/// How many keys are tried for one in a node's slots; a node with a single slot has one among these in 999 of 1,000 cases.
+const MAX_PROBE_KEYS: u32 = 120_000;
 
 /// What a call carries.
 #[derive(Debug)]
@@ -33,6 +39,8 @@ pub(super) struct Call {
     pub(super) job: Job,
     /// The script goes with it, in the same packet, since the server may not have it.
     pub(super) load: bool,
+    /// The node is told that the call knows of a slot's move.
+    pub(super) asking: bool,
     /// How often it was sent before.
     pub(super) resent: u8,
     /// How often the script had been loaded when it was sent.
@@ -80,11 +88,19 @@ impl Call {
 
     async fn run(&self, connection: &mut MultiplexedConnection, clock: &ServerClock) -> Result<Said, StoreError> {
         let command = self.job.command(clock.now_us());
-        let reply: Vec<u8> = if self.load {
-            let mut both = redis::pipe();
-            both.cmd("SCRIPT").arg("LOAD").arg(script::source()).ignore().add_command(command);
-            let (reply,) = both.query_async(connection).await?;
-            reply
+        let reply: Vec<u8> = if self.load || self.asking {
+            let mut all = redis::pipe();
+            if self.load {
+                all.cmd("SCRIPT").arg("LOAD").arg(script::source());
+            }
+            if self.asking {
+                all.cmd("ASKING");
+            }
+            all.add_command(command);
+            let replies = connection.send_packed_commands(&all, 0, all.len()).await?;
+            // The first error says more than what comes of it.
+            let replies = replies.into_iter().map(redis::Value::extract_error).collect::<Result<Vec<_>, _>>()?;
+            redis::from_redis_value(replies.into_iter().next_back().unwrap_or_default()).map_err(redis::RedisError::from)?
         } else {
             command.query_async(connection).await?
         };
@@ -97,11 +113,12 @@ impl Call {
 }
 
 impl Job {
-    /// The agent's own question: one unit of a counter that is no request's. A write, since a server that only reads cannot count; its
-    /// key is gone after some seconds.
-    pub(super) fn probe() -> Self {
+    /// The agent's own question: one unit of a counter that is no request's, in a slot that `owned` says is the node's own. A write, since
+    /// a server that only reads cannot count; its key is gone after some seconds.
+    pub(super) fn probe(owned: impl Fn(u16) -> bool) -> Self {
         let secret = HashSecret::built_in();
-        let key = counter_key(&secret, Tag::of_rule(&secret, "weir", "probe", &[]), "probe", &[]);
+        let key = |number: u32| counter_key(&secret, Tag::of_rule(&secret, "weir", &format!("probe {number}"), &[]), "probe", &[]);
+        let key = (0..MAX_PROBE_KEYS).map(key).find(|key| owned(slot_of(key.tag()))).unwrap_or_else(|| key(0));
         let bound =
             Bound { algorithm: Algorithm::FixedWindow, limit: MAX_UNITS, capacity: MAX_UNITS, window_us: 1_000_000, calendar: None };
         Self::Probe(CounterCall::check(key, bound, 1))
@@ -142,6 +159,18 @@ impl Fault {
     /// The server does not have the script: it ran nothing, and the call may be sent again.
     pub(super) fn is_unknown_script(&self) -> bool {
         matches!(self, Self::Store(StoreError::Redis(error)) if script::is_unknown_script(error))
+    }
+
+    /// Where the node of a cluster at `asked` says to go instead; it counted nothing.
+    pub(super) fn redirect(&self, asked: &Host) -> Option<Redirect> {
+        let Self::Store(StoreError::Redis(error)) = self else { return None };
+        let place = || error.redirect_node().and_then(|(place, slot)| Some((slot, slots::redirected(place, asked)?)));
+        match error.code()? {
+            "MOVED" => place().map(|(slot, host)| Redirect::Moved(slot, host)),
+            "ASK" => place().map(|(_, host)| Redirect::Ask(host)),
+            "TRYAGAIN" => Some(Redirect::TryAgain),
+            _ => None,
+        }
     }
 
     /// What decisions made without this call give as their cause.

@@ -11,7 +11,9 @@ use prometheus_client::registry::Registry;
 use weir_core::decision::Cause;
 use weir_core::name::Name;
 
+use super::address::Host;
 use super::breaker::BreakerState;
+use super::warning::Code;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ShardLabel {
@@ -22,6 +24,18 @@ struct ShardLabel {
 struct ErrorLabels {
     shard: String,
     cause: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NodeLabels {
+    shard: String,
+    node: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WarningLabels {
+    shard: String,
+    code: &'static str,
 }
 
 type Counts = Family<ShardLabel, Counter>;
@@ -43,6 +57,10 @@ pub(super) struct LimiterMetrics {
     refunds: Counts,
     lost_refunds: Counts,
     replaced: Counts,
+    node_breaker: Family<NodeLabels, Gauge>,
+    warnings: Family<WarningLabels, Gauge>,
+    memory: Family<ShardLabel, Gauge>,
+    guarded: Family<ShardLabel, Gauge>,
     /// Requests refused by the deny cache, without asking a shard.
     pub(super) denied_from_cache: Counter,
 }
@@ -63,6 +81,10 @@ impl Default for LimiterMetrics {
             refunds: Counts::default(),
             lost_refunds: Counts::default(),
             replaced: Counts::default(),
+            node_breaker: Family::default(),
+            warnings: Family::default(),
+            memory: Family::default(),
+            guarded: Family::default(),
             denied_from_cache: Counter::default(),
         }
     }
@@ -83,6 +105,18 @@ impl LimiterMetrics {
         registry.register("weir_shard_refunds", "Counters to which units were given back", self.refunds.clone());
         registry.register("weir_shard_lost_refunds", "Refunds that did not reach the shard", self.lost_refunds.clone());
         registry.register("weir_shard_replaced_states", "Unreadable counters replaced by empty ones", self.replaced.clone());
+        registry.register(
+            "weir_shard_node_breaker",
+            "State of the breaker of a node of a cluster: 0 closed, 1 half open, 2 open",
+            self.node_breaker.clone(),
+        );
+        registry.register("weir_shard_warnings", "1 while something is amiss with the shard, by code", self.warnings.clone());
+        registry.register("weir_shard_memory_bytes", "Memory that the shard's servers use", self.memory.clone());
+        registry.register(
+            "weir_shard_guarded",
+            "1 while the shard's memory is so full that new counters are kept out",
+            self.guarded.clone(),
+        );
         let denied_from_cache = self.denied_from_cache.clone();
         registry.register("weir_denied_from_cache", "Requests refused without asking a shard, which had just refused", denied_from_cache);
     }
@@ -109,6 +143,11 @@ impl LimiterMetrics {
             refunds: self.refunds.get_or_create_owned(&label),
             lost_refunds: self.lost_refunds.get_or_create_owned(&label),
             replaced: self.replaced.get_or_create_owned(&label),
+            memory: self.memory.get_or_create_owned(&label),
+            guarded: self.guarded.get_or_create_owned(&label),
+            node_breaker: self.node_breaker.clone(),
+            warnings: self.warnings.clone(),
+            label,
         }
     }
 
@@ -122,8 +161,11 @@ impl LimiterMetrics {
         for family in [&self.batch, &self.seconds] {
             family.remove(&label);
         }
-        for family in [&self.breaker, &self.in_flight, &self.queued] {
+        for family in [&self.breaker, &self.in_flight, &self.queued, &self.memory, &self.guarded] {
             family.remove(&label);
+        }
+        for code in Code::ALL {
+            self.warnings.remove(&WarningLabels { shard: shard.to_string(), code: code.as_str() });
         }
         for cause in Cause::ALL {
             self.errors.remove(&ErrorLabels { shard: shard.to_string(), cause: cause.as_str() });
@@ -147,6 +189,11 @@ pub(super) struct ShardMetrics {
     pub(super) refunds: Counter,
     pub(super) lost_refunds: Counter,
     pub(super) replaced: Counter,
+    memory: Gauge,
+    guarded: Gauge,
+    node_breaker: Family<NodeLabels, Gauge>,
+    warnings: Family<WarningLabels, Gauge>,
+    label: ShardLabel,
 }
 
 impl ShardMetrics {
@@ -157,10 +204,38 @@ impl ShardMetrics {
     }
 
     pub(super) fn breaker(&self, state: BreakerState) {
-        self.breaker.set(match state {
-            BreakerState::Closed => 0,
-            BreakerState::HalfOpen => 1,
-            BreakerState::Open => 2,
-        });
+        self.breaker.set(number(state));
+    }
+
+    /// The breaker of a node of a cluster; `None`: the node has gone.
+    pub(super) fn node_breaker(&self, node: &Host, state: Option<BreakerState>) {
+        let labels = NodeLabels { shard: self.label.shard.clone(), node: node.to_string() };
+        match state {
+            Some(state) => _ = self.node_breaker.get_or_create(&labels).set(number(state)),
+            None => _ = self.node_breaker.remove(&labels),
+        }
+    }
+
+    /// Something is amiss, or is not any more.
+    pub(super) fn warning(&self, code: Code, is_there: bool) {
+        let labels = WarningLabels { shard: self.label.shard.clone(), code: code.as_str() };
+        if is_there {
+            self.warnings.get_or_create(&labels).set(1);
+        } else {
+            self.warnings.remove(&labels);
+        }
+    }
+
+    pub(super) fn memory(&self, used: u64, guarded: bool) {
+        self.memory.set(i64::try_from(used).unwrap_or(i64::MAX));
+        self.guarded.set(i64::from(guarded));
+    }
+}
+
+fn number(state: BreakerState) -> i64 {
+    match state {
+        BreakerState::Closed => 0,
+        BreakerState::HalfOpen => 1,
+        BreakerState::Open => 2,
     }
 }

@@ -1,21 +1,27 @@
 //! From limit keys to answers: the ring finds the shard, the breaker lets the call through, the batch carries it, Lua decides; and
 //! without the shard, the rule's failure policy.
 //!
-//! [`Limiter::decide`] is the whole journey. Per shard: `batch` is what waits, `session` the task that owns the connection, `call` one
-//! round trip, [`breaker`] when there is one at all. `settle` makes one answer of what came back, with `fallback` for what did not. What
+//! [`Limiter::decide`] is the whole journey. Per shard: a `line` to its primary, or in a `cluster` one to each; per line: `batch` is what waits,
+//! `session` the task that owns the connection, `call` one round trip, [`breaker`] when there is one at all. `settle` makes one answer of what came back, with `fallback` for what did not. What
 //! was refused a moment ago `deny_cache` refuses again, without any of them.
 
+mod about;
 pub mod address;
 mod agents;
 mod batch;
 pub mod breaker;
 mod call;
+mod cluster;
 mod connection;
 mod deny_cache;
 mod fallback;
+mod inspection;
+mod line;
 pub mod memory;
+mod memory_guard;
 mod metrics;
 mod operations;
+pub mod resolver;
 mod ring;
 pub mod script;
 mod seen;
@@ -24,7 +30,10 @@ mod settings;
 mod settle;
 mod shard;
 mod shards;
+mod slots;
 pub mod store;
+pub mod tls;
+pub mod warning;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,14 +48,17 @@ use weir_core::failure::FailurePolicy;
 use weir_core::key::CounterKey;
 use weir_core::name::Name;
 
+use self::about::Facts;
 use self::breaker::BreakerState;
 use self::deny_cache::DenyCache;
 use self::fallback::Fallback;
 use self::memory::MemoryStore;
+pub use self::memory_guard::MemoryUse;
 use self::metrics::LimiterMetrics;
 pub use self::settings::{CountOn, LimiterSettings, MAX_WEIGHT, RingConfig, ShardConfig};
 use self::settle::{Heard, Settlement};
 use self::shards::Shards;
+use self::warning::ShardWarning;
 
 /// Timers are coarse: the wait for a shard ends this much before the deadline, or by a share of the budget where that is less.
 const RESERVE: Duration = Duration::from_micros(1_500);
@@ -89,6 +101,23 @@ pub struct ShardStatus {
     pub in_flight: usize,
     /// Checks that wait to be sent.
     pub queued: usize,
+    /// The nodes of a cluster; none for a single primary.
+    pub nodes: Vec<NodeStatus>,
+    /// The memory of its servers.
+    pub memory: MemoryUse,
+    /// What an operator should know about it, by code.
+    pub warnings: Vec<ShardWarning>,
+}
+
+/// How one node of a cluster is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Its address.
+    pub node: String,
+    /// Whether it is asked.
+    pub breaker: BreakerState,
+    /// What went wrong last, if anything did since the last recovery.
+    pub last_error: Option<String>,
 }
 
 /// Decides requests on the shards of the ring (or in this process).
@@ -100,6 +129,7 @@ pub struct Limiter {
     memory: Arc<MemoryStore>,
     fallback: Fallback,
     denied: DenyCache,
+    facts: Arc<Facts>,
     metrics: LimiterMetrics,
 }
 
@@ -114,6 +144,7 @@ impl Limiter {
             fallback: Fallback::new(memory.clone(), settings.agents, clock),
             memory,
             denied: DenyCache::new(),
+            facts: Arc::default(),
             metrics: LimiterMetrics::default(),
             settings,
         }
@@ -124,7 +155,7 @@ impl Limiter {
     pub fn set_ring(&self, ring: RingConfig) {
         let _changing = self.changing.lock();
         let old = self.shards.load_full();
-        let new = old.replaced_by(ring, &self.settings, &self.metrics);
+        let new = old.replaced_by(ring, &self.settings, &self.metrics, &self.facts);
         self.shards.store(Arc::new(new));
         let new = self.shards.load();
         for shard in old.without(&new) {
@@ -144,6 +175,23 @@ impl Limiter {
     /// How many agents share each limit now. A lower count is believed only after a while.
     pub fn set_live_agents(&self, agents: u32) {
         self.fallback.set_live_agents(agents);
+    }
+
+    /// The fingerprint of the secret that keys are hashed with from now on; to be told before the first ring. A shard that bears the mark of
+    /// another secret is not asked, unless it is one that this limiter was told of before: whoever knew the old secret marks the shard anew.
+    pub fn set_secret_fingerprint(&self, fingerprint: String) {
+        self.facts.set_fingerprint(fingerprint);
+    }
+
+    /// The longest window of the rules in force: whether shards that save nothing are good enough for it.
+    pub fn set_longest_window(&self, window: Duration) {
+        self.facts.set_longest_window(window);
+    }
+
+    /// Whether the shard of `key` has room for new counters: false above 85 % of its memory, true again below 75 %.
+    #[must_use]
+    pub fn creates_counters(&self, key: &CounterKey) -> bool {
+        self.shards.load().owner(key).is_none_or(|shard| shard.creates_counters(shard.slot(key)))
     }
 
     /// Adds the limiter's metrics to `registry`.

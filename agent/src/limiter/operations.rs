@@ -129,7 +129,10 @@ impl Limiter {
         }
         let shards = self.shards.load_full();
         let sent = groups.into_iter().map(|(members, group)| match shards.owner(group[0].key()) {
-            Some(shard) => (members, shard.operate(T::work(group), wait_until)),
+            Some(shard) => {
+                let slot = shard.slot(group[0].key());
+                (members, shard.operate(T::work(group), slot, wait_until))
+            }
             None => (members, Err(Cause::NoShards)),
         });
         let sent: Vec<_> = sent.collect();

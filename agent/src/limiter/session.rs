@@ -1,21 +1,27 @@
-//! The task that keeps one shard's connection: reach it, serve from it until it breaks, pause, reach it again.
+//! The task that keeps one line's connection: reach the primary, serve from it until it breaks, pause, reach it again.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use redis::aio::MultiplexedConnection;
-use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 use weir_core::decision::Cause;
 
 use super::batch::Waiting;
 use super::breaker::Failure;
 use super::call::{Call, Done, Fault, Job, Said};
-use super::connection::Dialer;
+use super::cluster::{Cluster, Redirect};
+use super::connection::{Dialer, Link, Peer, Target};
+use super::inspection::Inspector;
+use super::line::Line;
 use super::script::Decoded;
 use super::settings::LimiterSettings;
-use super::shard::Shard;
+use super::slots::slot_of;
+use super::store::Refund;
 
 /// The least time that a call gets before it counts as failed, however little is left of its checks' budgets: that they waited long in
 /// the queue says nothing about the shard.
@@ -27,74 +33,116 @@ const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a shard that left the ring, or an agent that stops, may take to answer what is on its way.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Keeps `shard` connected until it is stopped.
-pub(super) async fn run(shard: Arc<Shard>, settings: LimiterSettings) {
+/// How often it is looked whether the primary is elsewhere by now.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
+/// Calls in flight to one node of a cluster: each is for one slot, so they carry few checks, and share packets.
+const IN_FLIGHT_PER_NODE: usize = 64;
+
+/// Keeps `line` connected to `target` until it is stopped. What a node of a cluster does not serve goes to `cluster`.
+pub(super) async fn run(line: Arc<Line>, target: Target, settings: LimiterSettings, cluster: Option<Weak<Cluster>>) {
+    let dialer = Dialer::new(&line.about.config, &settings);
+    let in_flight = if cluster.is_some() { IN_FLIGHT_PER_NODE } else { settings.in_flight };
+    let session = Session { line: &line, target: Arc::new(target), dialer, settings: &settings, in_flight, cluster };
     let stopped = async {
-        shard.stop.cancelled().await;
+        line.stop.cancelled().await;
         sleep(GRACE).await;
-    };
-    let kept = async {
-        match Dialer::new(&shard.config, settings.connect_timeout) {
-            Ok(dialer) => Session { shard: &shard, dialer, settings: &settings }.keep().await,
-            Err(error) => {
-                shard.failed(Failure::Connection, Instant::now(), error.to_string());
-                std::future::pending::<()>().await;
-            }
-        }
     };
     tokio::select! {
         () = stopped => {}
-        () = kept => {}
+        () = session.keep() => {}
     }
-    shard.close();
+    line.close();
 }
 
 struct Session<'a> {
-    shard: &'a Shard,
+    line: &'a Arc<Line>,
+    target: Arc<Target>,
     dialer: Dialer,
     settings: &'a LimiterSettings,
+    in_flight: usize,
+    cluster: Option<Weak<Cluster>>,
 }
 
 impl Session<'_> {
     async fn keep(&self) {
         loop {
-            // Both return when the breaker is open.
-            if let Some(connection) = self.connect().await {
-                self.serve(connection).await;
+            if let Some(link) = self.connect().await {
+                self.serve(link).await;
             }
-            sleep_until(self.shard.retry_at().into()).await;
-            self.shard.probing();
+            // Else the primary is elsewhere, and is reached there at once.
+            if !self.line.is_up() {
+                sleep_until(self.line.retry_at().into()).await;
+                self.line.probing();
+            }
         }
     }
 
-    /// A connection over which the script has run: a write, since a server that only reads cannot count.
-    async fn connect(&self) -> Option<MultiplexedConnection> {
-        let connection = match self.dialer.dial().await {
-            Ok(connection) => connection,
+    /// A connection over which the script has run (a write, since a server that only reads cannot count), to a server that was inspected.
+    async fn connect(&self) -> Option<Link> {
+        match self.reach().await {
+            Ok(link) => {
+                self.line.succeeded();
+                Some(link)
+            }
             Err(error) => {
-                self.shard.failed(Failure::Connection, Instant::now(), error.to_string());
-                return None;
-            }
-        };
-        self.shard.metrics.connections.inc();
-        let probe = Call { load: true, ..self.call(Job::probe(), 0, self.settings.probe_timeout) };
-        let done = probe.send(connection.clone(), &self.shard.clock).await;
-        match done.result {
-            Ok(_) => {
-                self.shard.succeeded();
-                Some(connection)
-            }
-            Err(fault) => {
                 // Without a probe's answer the connection is of no use, whatever went wrong.
-                self.shard.metrics.failed(fault.cause());
-                self.shard.failed(Failure::Connection, Instant::now(), fault.to_string());
+                self.line.failed(Failure::Connection, Instant::now(), error);
                 None
             }
         }
     }
 
-    /// Sends what waits, until the breaker opens. The connection is dropped then, and with it every reply that is still to come.
-    async fn serve(&self, connection: MultiplexedConnection) {
+    async fn reach(&self) -> Result<Link, String> {
+        let link = self.dialer.dial(&self.target).await.map_err(|error| error.to_string())?;
+        self.line.about.metrics.connections.inc();
+        let probe = Call { load: true, ..self.call(self.probe(), 0, self.settings.probe_timeout) };
+        let done = probe.send(link.connection.clone(), &self.line.clock).await;
+        if let Err(fault) = done.result
+            && self.elsewhere(&fault).is_none()
+        {
+            self.line.about.metrics.failed(fault.cause());
+            return Err(fault.to_string());
+        }
+        let inspected = timeout(self.settings.connect_timeout, self.inspector(&link).begin()).await;
+        inspected.map_err(|_| "the inspection of the server took too long".to_owned())?;
+        Ok(link)
+    }
+
+    fn inspector(&self, link: &Link) -> Inspector {
+        Inspector::new(self.line.clone(), link.connection.clone())
+    }
+
+    fn probe(&self) -> Job {
+        let cluster = self.cluster();
+        Job::probe(|slot| cluster.as_ref().is_none_or(|cluster| cluster.owns(self.line, slot)))
+    }
+
+    fn cluster(&self) -> Option<Arc<Cluster>> {
+        self.cluster.as_ref()?.upgrade()
+    }
+
+    /// What looks after a connection while it serves: the inspector, and who cancels the token when the primary is elsewhere.
+    fn companions(&self, link: &Link, elsewhere: &CancellationToken) -> JoinSet<()> {
+        let mut companions = JoinSet::new();
+        companions.spawn(self.inspector(link).run());
+        if link.peer != Peer::Socket {
+            let (dialer, target, peer, elsewhere) = (self.dialer.clone(), self.target.clone(), link.peer.clone(), elsewhere.clone());
+            companions.spawn(async move {
+                while !dialer.leads_elsewhere(&target, &peer).await {
+                    sleep(FOLLOW_INTERVAL).await;
+                }
+                elsewhere.cancel();
+            });
+        }
+        companions
+    }
+
+    /// Sends what waits, until the breaker opens or the primary is elsewhere. The connection is dropped then, and with it every reply that is
+    /// still to come.
+    async fn serve(&self, link: Link) {
+        let elsewhere = CancellationToken::new();
+        let _companions = self.companions(&link, &elsewhere);
+        let connection: MultiplexedConnection = link.connection;
         let mut calls = FuturesUnordered::new();
         let mut state = Serving { loads: 0, refunding: 0 };
         let mut health = interval(HEALTH_INTERVAL);
@@ -102,13 +150,19 @@ impl Session<'_> {
         health.reset();
         // A call that is over is answered after the next has been sent: whoever is answered has work to do, and the shard need not wait for it.
         let mut over: Option<(Job, Outcome)> = None;
-        while self.shard.flows() {
-            while calls.len() < self.settings.in_flight
+        while self.line.is_up() {
+            let stays = !elsewhere.is_cancelled();
+            if !stays && calls.is_empty() && over.is_none() {
+                tracing::info!(shard = %self.line.about.config.name, "the shard's primary is elsewhere: connecting there");
+                break;
+            }
+            while stays
+                && calls.len() < self.in_flight
                 && let Some(call) = self.next(&mut state)
             {
-                calls.push(call.send(connection.clone(), &self.shard.clock));
+                calls.push(call.send(connection.clone(), &self.line.clock));
             }
-            self.gauge(calls.len());
+            self.line.gauge(calls.len());
             let mut done = None;
             if let Some((job, outcome)) = over.take() {
                 // Polling sends what is new.
@@ -119,10 +173,11 @@ impl Session<'_> {
                 tokio::select! {
                     biased;
                     Some(next) = calls.next() => done = Some(next),
-                    () = self.shard.queue.arrival(), if calls.len() < self.settings.in_flight => {}
+                    () = self.line.queue.arrival(), if stays && calls.len() < self.in_flight => {}
+                    () = elsewhere.cancelled(), if stays => {}
                     _ = health.tick() => {
                         if calls.is_empty() {
-                            calls.push(self.call(Job::probe(), state.loads, self.settings.probe_timeout).send(connection.clone(), &self.shard.clock));
+                            calls.push(self.call(self.probe(), state.loads, self.settings.probe_timeout).send(connection.clone(), &self.line.clock));
                         }
                     }
                 }
@@ -130,7 +185,7 @@ impl Session<'_> {
             if let Some(done) = done {
                 match self.finish(done, &mut state) {
                     Finished::Over(job, outcome) => over = Some((job, outcome)),
-                    Finished::Again(call) => calls.push(call.send(connection.clone(), &self.shard.clock)),
+                    Finished::Again(call) => calls.push(call.send(connection.clone(), &self.line.clock)),
                     Finished::Unwanted => {}
                 }
             }
@@ -140,64 +195,89 @@ impl Session<'_> {
         }
         // Dropped with the connection: their checks are told by the loss of their answer's sender.
         for _ in 0..calls.len() {
-            self.shard.metrics.failed(Cause::Error);
+            self.line.about.metrics.failed(Cause::Error);
         }
-        self.shard.lost_refunds(state.refunding);
-        self.gauge(0);
-    }
-
-    fn gauge(&self, calls: usize) {
-        self.shard.metrics.in_flight.set(i64::try_from(calls).unwrap_or(i64::MAX));
-        self.shard.metrics.queued.set(i64::try_from(self.shard.queue.len()).unwrap_or(i64::MAX));
+        self.line.lost_refunds(state.refunding);
+        self.line.gauge(0);
     }
 
     /// The next call, if anything waits. Refunds go one call at a time, between checks.
     fn next(&self, state: &mut Serving) -> Option<Call> {
-        if let Some(operation) = self.shard.queue.take_operation(Instant::now()) {
+        if let Some(operation) = self.line.queue.take_operation(Instant::now()) {
             return Some(self.call(Job::Operation(operation), state.loads, self.settings.call_timeout));
         }
-        let refunds = if state.refunding > 0 { Vec::new() } else { self.shard.queue.take_refunds() };
+        let refunds = if state.refunding > 0 { Vec::new() } else { self.line.queue.take_refunds(self.slots()) };
         if refunds.is_empty() {
             let now = Instant::now();
-            return self.checks(self.shard.queue.take(now), state.loads, now);
+            return self.checks(self.line.queue.take(now), state.loads, now);
         }
         state.refunding = refunds.len();
         Some(self.call(Job::Refunds(refunds), state.loads, self.settings.call_timeout))
     }
 
+    /// On a cluster, what the refunds of one call must share.
+    fn slots(&self) -> Option<fn(&Refund) -> u16> {
+        self.cluster.as_ref().map(|_| (|refund: &Refund| slot_of(refund.key.tag())) as fn(&Refund) -> u16)
+    }
+
     fn call(&self, job: Job, loads: u64, timeout: Duration) -> Call {
-        Call { job, load: false, resent: 0, loads, timeout }
+        Call { job, load: false, asking: false, resent: 0, loads, timeout }
     }
 
     /// A call with these requests, unless there are none. It may take as long as somebody waits for it.
     fn checks(&self, batch: Vec<Waiting>, loads: u64, now: Instant) -> Option<Call> {
         let deadline = batch.iter().map(|waiting| waiting.deadline).max()?;
         let timeout = deadline.saturating_duration_since(now).max(LEAST_TIMEOUT).min(self.settings.call_timeout);
-        self.shard.metrics.calls.inc();
-        self.shard.metrics.checks.inc_by(batch.len() as u64);
-        Some(self.call(Job::Checks(batch), loads, timeout))
+        self.line.about.metrics.calls.inc();
+        self.line.about.metrics.checks.inc_by(batch.len() as u64);
+        let asking = batch.iter().any(|waiting| waiting.way.asking);
+        Some(Call { asking, ..self.call(Job::Checks(batch), loads, timeout) })
     }
 
     /// Notes what came of a call.
     fn finish(&self, done: Done, state: &mut Serving) -> Finished {
-        self.shard.metrics.seconds.observe(done.took.as_secs_f64());
+        self.line.about.metrics.seconds.observe(done.took.as_secs_f64());
         match &done.result {
-            Ok(_) => self.shard.succeeded(),
+            Ok(_) => self.line.succeeded(),
             Err(fault) if fault.is_unknown_script() && done.call.resent < MAX_RESENDS => {
                 return self.again(done.call, state).map_or(Finished::Unwanted, Finished::Again);
             }
-            Err(fault) => self.fault(fault, done.took),
+            Err(fault) => match self.elsewhere(fault) {
+                Some((cluster, to)) => {
+                    self.redirect(&cluster, to, done.call.job, state);
+                    return Finished::Unwanted;
+                }
+                None => self.fault(fault, done.took),
+            },
         }
         if let Job::Refunds(refunds) = &done.call.job {
             state.refunding = 0;
             match done.result {
                 Ok(_) => {
-                    self.shard.metrics.refunds.inc_by(refunds.len() as u64);
+                    self.line.about.metrics.refunds.inc_by(refunds.len() as u64);
                 }
-                Err(_) => self.shard.lost_refunds(refunds.len()),
+                Err(_) => self.line.lost_refunds(refunds.len()),
             }
         }
         Finished::Over(done.call.job, done.result.map_err(|fault| fault.cause()))
+    }
+
+    /// Where a node of a cluster says that a call belongs.
+    fn elsewhere(&self, fault: &Fault) -> Option<(Arc<Cluster>, Redirect)> {
+        Some((self.cluster()?, fault.redirect(self.line.node.as_ref()?)?))
+    }
+
+    /// The node did not serve the call, and counted nothing: it is another's. The node itself is well.
+    fn redirect(&self, cluster: &Arc<Cluster>, to: Redirect, job: Job, state: &mut Serving) {
+        match job {
+            Job::Checks(batch) => cluster.redirect(self.line, to, batch),
+            Job::Refunds(refunds) => {
+                state.refunding = 0;
+                cluster.redirect_refunds(self.line, &to, refunds);
+            }
+            Job::Operation(operation) => cluster.redirect_operation(&to, operation),
+            Job::Probe(_) => cluster.doubt(),
+        }
     }
 
     /// Tells those who wait for a call's answer.
@@ -225,7 +305,7 @@ impl Session<'_> {
         let load = call.loads == state.loads;
         if load {
             state.loads += 1;
-            self.shard.metrics.reloads.inc();
+            self.line.about.metrics.reloads.inc();
         }
         let resent = call.resent + 1;
         let now = Instant::now();
@@ -240,20 +320,20 @@ impl Session<'_> {
     }
 
     fn answer(&self, batch: Vec<Waiting>, decoded: Decoded) {
-        self.shard.metrics.batch.observe(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
+        self.line.about.metrics.batch.observe(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
         for (mut waiting, replies) in batch.into_iter().zip(decoded.replies) {
             let Some(replies) = replies else {
                 // Not counted, for want of the calendar windows around the shard's time, which is known now.
                 if std::mem::replace(&mut waiting.repeated, true) {
                     let _ = waiting.answer.send(Err(Cause::Error));
                 } else {
-                    self.shard.queue.push_again(waiting);
+                    self.line.queue.push_again(waiting);
                 }
                 continue;
             };
             let replaced = replies.iter().filter(|reply| reply.replaced).count();
             if replaced > 0 {
-                self.shard.metrics.replaced.inc_by(replaced as u64);
+                self.line.about.metrics.replaced.inc_by(replaced as u64);
             }
             // Its caller may have stopped waiting: then the units are spent for nothing, never the other way round.
             let _ = waiting.answer.send(Ok(replies));
@@ -261,9 +341,9 @@ impl Session<'_> {
     }
 
     fn fault(&self, fault: &Fault, took: Duration) {
-        self.shard.metrics.failed(fault.cause());
+        self.line.about.metrics.failed(fault.cause());
         let now = Instant::now();
-        self.shard.failed(fault.failure(), now.checked_sub(took).unwrap_or(now), fault.to_string());
+        self.line.failed(fault.failure(), now.checked_sub(took).unwrap_or(now), fault.to_string());
     }
 }
 
@@ -276,7 +356,7 @@ enum Finished {
     Over(Job, Outcome),
     /// It must be sent again.
     Again(Call),
-    /// It should be sent again, but nobody wants it any more.
+    /// Nobody here wants it any more.
     Unwanted,
 }
 

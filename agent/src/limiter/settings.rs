@@ -1,11 +1,13 @@
 //! What the limiter is told: where to count, how long to wait, and the shards of the ring.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
 use weir_core::name::Name;
 
-use super::address::ShardAddress;
+use super::address::{Given, Login, ShardAddress};
+use super::resolver::{Resolver, SystemResolver};
+use super::tls::TlsFiles;
 
 /// Where units are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,6 +37,10 @@ pub struct LimiterSettings {
     pub agents: u32,
     /// The most counters held in this process (default 500,000), whether counted here or while a shard is away.
     pub memory_counters: usize,
+    /// The files for shards that are reached over TLS.
+    pub tls: TlsFiles,
+    /// Finds the addresses of shards (default: as the system does).
+    pub resolver: Arc<dyn Resolver>,
 }
 
 impl Default for LimiterSettings {
@@ -47,6 +53,8 @@ impl Default for LimiterSettings {
             probe_timeout: Duration::from_millis(100),
             agents: 1,
             memory_counters: 500_000,
+            tls: TlsFiles::default(),
+            resolver: Arc::new(SystemResolver),
         }
     }
 }
@@ -60,19 +68,36 @@ pub struct RingConfig {
     pub shards: Vec<ShardConfig>,
 }
 
-/// One Redis or Valkey primary.
+/// One Redis or Valkey primary, or one Redis Cluster.
 #[derive(Debug, Clone)]
 pub struct ShardConfig {
     /// The name: what the ring places, so a shard that keeps it keeps its counters when it moves to another address.
     pub name: Name,
-    /// Where it listens.
+    /// Where it is.
     pub address: ShardAddress,
     /// Its share of the counters, relative to the other shards; 1 to [`MAX_WEIGHT`].
     pub weight: u32,
-    /// The ACL user, if any.
-    pub username: Option<String>,
-    /// The password, if any.
-    pub password: Option<SecretString>,
+    /// What opens it.
+    pub login: Login,
+    /// What opens the sentinels that know it.
+    pub sentinel_login: Login,
+    /// Bytes of memory that it may fill, if it has no limit of its own (`maxmemory`).
+    pub memory_limit: Option<u64>,
+}
+
+impl ShardConfig {
+    /// The shard called `name` at `address`, which needs no login.
+    #[must_use]
+    pub fn new(name: Name, address: ShardAddress) -> Self {
+        Self { name, address, weight: 1, login: Login::default(), sentinel_login: Login::default(), memory_limit: None }
+    }
+
+    /// The shard called `name`, as a command line has it.
+    #[must_use]
+    pub fn given(name: Name, given: Given) -> Self {
+        let Given { address, login, sentinel_login, weight, memory_limit } = given;
+        Self { name, address, weight, login, sentinel_login, memory_limit }
+    }
 }
 
 /// The largest weight of a shard.

@@ -1,214 +1,184 @@
-//! One shard as the rest of the limiter sees it: ask it, give units back to it, see how it is doing. The connection is [`session`]'s.
-//!
-//! [`session`]: super::session
+//! One shard as the rest of the limiter sees it: ask it, give units back to it, see how it is doing. It has one line to its primary, or, as a
+//! Redis Cluster, one to each.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use weir_core::counter::CounterCall;
 use weir_core::decision::Cause;
+use weir_core::key::CounterKey;
 use weir_core::name::Name;
 
-use super::ShardStatus;
-use super::batch::{Answer, Operation, Queue, Waiting, Work};
-use super::breaker::{Breaker, BreakerState, Failure};
+use super::about::{About, Facts};
+use super::address::{Login, Reach};
+use super::batch::{Answer, Way, Work};
+use super::breaker::BreakerState;
+use super::cluster::Cluster;
+use super::connection::Target;
+use super::line::Line;
 use super::metrics::ShardMetrics;
-use super::script::ServerClock;
 use super::session;
 use super::settings::{LimiterSettings, ShardConfig};
+use super::slots::slot_of;
 use super::store::Refund;
+use super::warning::Code;
+use super::{NodeStatus, ShardStatus};
 
 /// One shard of the ring.
 #[derive(Debug)]
 pub(super) struct Shard {
-    pub(super) config: ShardConfig,
-    pub(super) queue: Queue,
-    pub(super) metrics: ShardMetrics,
-    pub(super) clock: ServerClock,
-    /// The shard is short of memory: nothing new may be created there that clients can name.
-    is_full: AtomicBool,
-    /// The breaker's state for the hot path: whether the shard is asked.
-    flows: AtomicBool,
-    breaker: Mutex<Breaker>,
-    last_error: Mutex<Option<String>>,
-    /// Whether the first connection has been made or has failed.
-    settled: watch::Sender<bool>,
+    about: Arc<About>,
+    lines: Lines,
     pub(super) stop: CancellationToken,
-    /// Cancelled once the connection is closed.
-    closed: CancellationToken,
+}
+
+#[derive(Debug)]
+enum Lines {
+    One(Arc<Line>),
+    Cluster(Arc<Cluster>),
 }
 
 impl Shard {
-    /// A shard with a task that keeps its connection, until `stop`.
-    pub(super) fn start(config: ShardConfig, settings: &LimiterSettings, metrics: ShardMetrics) -> Arc<Self> {
-        let shard = Arc::new(Self {
-            config,
-            queue: Queue::default(),
-            metrics,
-            clock: ServerClock::default(),
-            is_full: AtomicBool::new(false),
-            flows: AtomicBool::new(true),
-            breaker: Mutex::new(Breaker::new(Instant::now())),
-            last_error: Mutex::default(),
-            settled: watch::Sender::new(false),
-            stop: CancellationToken::new(),
-            closed: CancellationToken::new(),
-        });
-        tokio::spawn(session::run(shard.clone(), settings.clone()));
-        shard
+    /// A shard with tasks that keep its connections, until `stop`.
+    pub(super) fn start(config: ShardConfig, settings: &LimiterSettings, metrics: ShardMetrics, facts: Arc<Facts>) -> Arc<Self> {
+        let stop = CancellationToken::new();
+        let about = Arc::new(About::new(config, metrics, facts));
+        let one = |target| {
+            let line = Arc::new(Line::new(about.clone(), None, Arc::new(Notify::new()), stop.clone()));
+            tokio::spawn(session::run(line.clone(), target, settings.clone(), None));
+            Lines::One(line)
+        };
+        let lines = match about.config.address.reach.clone() {
+            Reach::Server(host) => one(Target::Server(host)),
+            Reach::Socket(path) => one(Target::Socket(path)),
+            Reach::Sentinel { sentinels, primary } => one(Target::Sentinel { sentinels, primary, first: AtomicUsize::new(0) }),
+            Reach::Cluster(seeds) => Lines::Cluster(Cluster::start(about.clone(), seeds, settings, stop.clone())),
+        };
+        Arc::new(Self { about, lines, stop })
     }
 
     pub(super) fn name(&self) -> &Name {
-        &self.config.name
+        &self.about.config.name
     }
 
-    /// Sends the limits of one request to the shard with the next call, unless `deadline` comes first.
+    /// What the counters of one call must share: their slot on a cluster, nothing elsewhere.
+    pub(super) fn slot(&self, key: &CounterKey) -> Option<u16> {
+        matches!(self.lines, Lines::Cluster(_)).then(|| slot_of(key.tag()))
+    }
+
+    fn line(&self, slot: Option<u16>) -> Arc<Line> {
+        match (&self.lines, slot) {
+            (Lines::One(line), _) => line.clone(),
+            (Lines::Cluster(cluster), Some(slot)) => cluster.line(slot),
+            (Lines::Cluster(cluster), None) => cluster.home.clone(),
+        }
+    }
+
+    /// Sends the limits of one request, all of this slot, to the shard with the next call, unless `deadline` comes first.
     ///
     /// # Errors
     /// Why the shard is not asked.
-    pub(super) fn ask(&self, calls: Vec<CounterCall>, deadline: Instant) -> Result<oneshot::Receiver<Answer>, Cause> {
-        if !self.flows.load(Ordering::Acquire) {
-            return Err(Cause::BreakerOpen);
-        }
-        let (answer, receiver) = oneshot::channel();
-        if self.queue.push(Waiting { calls, deadline, answer, repeated: false }, Instant::now()) {
-            Ok(receiver)
-        } else {
-            Err(Cause::Overload)
+    pub(super) fn ask(&self, calls: Vec<CounterCall>, slot: Option<u16>, deadline: Instant) -> Result<oneshot::Receiver<Answer>, Cause> {
+        match &self.lines {
+            Lines::One(line) => line.ask(calls, deadline, Way::default()),
+            Lines::Cluster(_) => self.line(slot).ask(calls, deadline, slot.map(Way::to_slot).unwrap_or_default()),
         }
     }
 
-    /// Does something besides checks, unless `deadline` comes first.
-    ///
-    /// # Errors
-    /// Why the shard is not asked.
-    pub(super) fn operate(&self, work: Work, deadline: Instant) -> Result<oneshot::Receiver<Result<Vec<u64>, Cause>>, Cause> {
-        if !self.flows.load(Ordering::Acquire) {
-            return Err(Cause::BreakerOpen);
-        }
-        let (answer, receiver) = oneshot::channel();
-        if self.queue.push_operation(Operation { work, deadline, answer }) { Ok(receiver) } else { Err(Cause::Overload) }
-    }
-
-    /// Whether calls may create counters that a client can have invented.
-    pub(super) fn creates_counters(&self) -> bool {
-        !self.is_full.load(Ordering::Relaxed)
-    }
-
-    /// Gives units back with the next call, at most once.
+    /// Gives units back with the next call, at most once. All are of one slot, as those of a call are.
     pub(super) fn refund(&self, refunds: Vec<Refund>) {
-        let lost = if self.flows.load(Ordering::Acquire) { self.queue.push_refunds(refunds) } else { refunds.len() };
-        self.lost_refunds(lost);
-    }
-
-    pub(super) fn lost_refunds(&self, count: usize) {
-        self.metrics.lost_refunds.inc_by(count as u64);
-    }
-
-    /// How long the shard has been away.
-    pub(super) fn away_for(&self, now: Instant) -> Duration {
-        self.breaker.lock().away_for(now)
-    }
-
-    /// A script call was answered.
-    pub(super) fn succeeded(&self) {
-        let (before, after, was_away) = self.change(|breaker| breaker.succeeded(Instant::now()));
-        if before != after {
-            tracing::info!(shard = %self.name(), "shard is back");
-        }
-        if was_away {
-            *self.last_error.lock() = None;
-        }
-        self.settle();
-    }
-
-    /// Something failed that was begun at `begun`. Whoever waits is told when this stops the calls.
-    pub(super) fn failed(&self, failure: Failure, begun: Instant, error: String) {
-        let (before, after, ()) = self.change(|breaker| breaker.failed(failure, begun, Instant::now(), rand::random()));
-        if before == BreakerState::Closed && after == BreakerState::Open {
-            tracing::warn!(shard = %self.name(), address = %self.config.address, error, "shard is away");
-            let lost = self.queue.give_up(Cause::BreakerOpen);
-            self.lost_refunds(lost);
-        }
-        *self.last_error.lock() = Some(error);
-        if after == BreakerState::Open {
-            self.settle();
+        if let Some(first) = refunds.first() {
+            self.line(self.slot(&first.key)).refund(refunds);
         }
     }
 
-    /// The shard is no longer used.
-    pub(super) fn close(&self) {
-        self.flows.store(false, Ordering::Release);
-        let lost = self.queue.give_up(Cause::NoShards);
-        self.lost_refunds(lost);
-        self.settle();
-        self.closed.cancel();
+    /// How long what counts this slot has been away.
+    pub(super) fn away_for(&self, slot: Option<u16>, now: Instant) -> Duration {
+        self.line(slot).away_for(now)
     }
 
-    /// Resolves once the shard is no longer used, after `stop`.
-    pub(super) async fn closed(&self) {
-        self.closed.cancelled().await;
+    /// Does something besides checks to counters of this slot, unless `deadline` comes first.
+    ///
+    /// # Errors
+    /// Why the shard is not asked.
+    pub(super) fn operate(
+        &self,
+        work: Work,
+        slot: Option<u16>,
+        deadline: Instant,
+    ) -> Result<oneshot::Receiver<Result<Vec<u64>, Cause>>, Cause> {
+        self.line(slot).operate(work, deadline)
     }
 
-    /// The agent tries to reach the shard again.
-    pub(super) fn probing(&self) {
-        self.change(Breaker::probe);
-    }
-
-    /// When to try again.
-    pub(super) fn retry_at(&self) -> Instant {
-        self.breaker.lock().retry_at()
-    }
-
-    /// Whether calls are sent.
-    pub(super) fn flows(&self) -> bool {
-        self.flows.load(Ordering::Acquire)
+    /// Whether calls may create counters that a client can have invented, where those of this slot are.
+    pub(super) fn creates_counters(&self, slot: Option<u16>) -> bool {
+        match &self.lines {
+            Lines::One(line) => !line.is_full(),
+            Lines::Cluster(_) => !self.line(slot).is_full(),
+        }
     }
 
     /// Resolves once the shard has been reached or has failed.
     pub(super) async fn settled(&self) {
-        // The sender is here, so it is not gone.
-        let _ = self.settled.subscribe().wait_for(|settled| *settled).await;
+        match &self.lines {
+            Lines::One(line) => line.settled().await,
+            Lines::Cluster(cluster) => cluster.settled().await,
+        }
+    }
+
+    /// Resolves once the shard is no longer used, after `stop`.
+    pub(super) async fn closed(&self) {
+        match &self.lines {
+            Lines::One(line) => line.closed().await,
+            Lines::Cluster(cluster) => cluster.closed().await,
+        }
     }
 
     pub(super) fn status(&self) -> ShardStatus {
+        let lines = match &self.lines {
+            Lines::One(line) => vec![line.clone()],
+            Lines::Cluster(cluster) => cluster.lines(),
+        };
+        let (in_flight, queued) = lines.iter().map(|line| line.load()).fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
+        let nodes = lines.iter().filter_map(|line| {
+            let node = line.node.as_ref()?.to_string();
+            Some(NodeStatus { node, breaker: line.breaker(), last_error: line.last_error() })
+        });
+        let nodes: Vec<NodeStatus> = nodes.collect();
+        let error = |line: &Arc<Line>| {
+            let (error, node) = (line.last_error()?, line.node_text());
+            Some(if error.starts_with(&node) { error } else { format!("{node}: {error}") })
+        };
+        let warnings = self.about.warnings();
+        let foreign = warnings.iter().find(|warning| warning.code == Code::ForeignHashSecret);
         ShardStatus {
             name: self.name().clone(),
-            breaker: self.breaker.lock().state(),
-            last_error: self.last_error.lock().clone(),
-            in_flight: usize::try_from(self.metrics.in_flight.get()).unwrap_or_default(),
-            queued: self.queue.len(),
+            breaker: if foreign.is_some() { BreakerState::Open } else { self.about.worst() },
+            last_error: foreign.map(|warning| warning.text.clone()).or_else(|| lines.iter().find_map(error)),
+            in_flight,
+            queued,
+            nodes,
+            memory: self.about.whole_memory(),
+            warnings,
         }
     }
 
     /// Whether a shard of this configuration would be reached in the same way.
     pub(super) fn is_reached_as(&self, config: &ShardConfig) -> bool {
-        let password = |config: &ShardConfig| config.password.as_ref().map(|p| p.expose_secret().to_owned());
-        self.config.name == config.name
-            && self.config.address == config.address
-            && self.config.username == config.username
-            && password(&self.config) == password(config)
+        let own = &self.about.config;
+        own.name == config.name
+            && own.address == config.address
+            && own.memory_limit == config.memory_limit
+            && is_same(&own.login, &config.login)
+            && is_same(&own.sentinel_login, &config.sentinel_login)
     }
+}
 
-    fn settle(&self) {
-        self.settled.send_if_modified(|settled| !std::mem::replace(settled, true));
-    }
-
-    /// Changes the breaker; returns its state before and after.
-    fn change<T>(&self, with: impl FnOnce(&mut Breaker) -> T) -> (BreakerState, BreakerState, T) {
-        let mut breaker = self.breaker.lock();
-        let before = breaker.state();
-        let result = with(&mut breaker);
-        let after = breaker.state();
-        if before != after {
-            self.flows.store(after == BreakerState::Closed, Ordering::Release);
-            self.metrics.breaker(after);
-        }
-        (before, after, result)
-    }
+fn is_same(one: &Login, other: &Login) -> bool {
+    let password = |login: &Login| login.password.as_ref().map(|password| password.expose_secret().to_owned());
+    one.username == other.username && password(one) == password(other)
 }

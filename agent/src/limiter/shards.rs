@@ -11,6 +11,7 @@ use weir_core::key::CounterKey;
 use weir_core::name::Name;
 
 use super::LimitQuery;
+use super::about::Facts;
 use super::batch::Answer;
 use super::metrics::LimiterMetrics;
 use super::ring::Ring;
@@ -35,7 +36,7 @@ impl Shards {
     }
 
     /// The shards of `config`. One of a name that occurs twice is taken once; those that are reached as before are the same.
-    pub(super) fn replaced_by(&self, config: RingConfig, settings: &LimiterSettings, metrics: &LimiterMetrics) -> Self {
+    pub(super) fn replaced_by(&self, config: RingConfig, settings: &LimiterSettings, metrics: &LimiterMetrics, facts: &Arc<Facts>) -> Self {
         let mut shards = config.shards;
         shards.sort_by(|a, b| a.name.cmp(&b.name));
         shards.dedup_by(|a, b| a.name == b.name);
@@ -46,7 +47,7 @@ impl Shards {
                 Some(old) => old.clone(),
                 None => {
                     let handles = metrics.of(&shard.name);
-                    Shard::start(shard, settings, handles)
+                    Shard::start(shard, settings, handles, facts.clone())
                 }
             })
             .collect();
@@ -74,16 +75,19 @@ impl Shards {
         let mut questions: Vec<Question> = Vec::with_capacity(1);
         for member in members {
             let Some(shard) = self.owner(&queries[member].call.key) else { continue };
-            match questions.iter_mut().find(|question| Arc::ptr_eq(&question.shard, shard)) {
+            let slot = shard.slot(&queries[member].call.key);
+            match questions.iter_mut().find(|question| Arc::ptr_eq(&question.shard, shard) && question.slot == slot) {
                 Some(question) => question.members.push(member),
-                None => questions.push(Question { shard: shard.clone(), members: vec![member], wait_until, sent: Err(Cause::NoShards) }),
+                None => {
+                    questions.push(Question { shard: shard.clone(), slot, members: vec![member], wait_until, sent: Err(Cause::NoShards) })
+                }
             }
         }
         for question in &mut questions {
-            let creates = question.shard.creates_counters();
+            let creates = question.shard.creates_counters(question.slot);
             let call = |query: &LimitQuery| CounterCall { may_create: creates || query.overflow.is_none(), ..query.call.clone() };
             let calls: Vec<CounterCall> = question.members.iter().map(|member| call(&queries[*member])).collect();
-            question.sent = question.shard.ask(calls, wait_until);
+            question.sent = question.shard.ask(calls, question.slot, wait_until);
         }
         questions
     }
@@ -93,6 +97,8 @@ impl Shards {
 #[derive(Debug)]
 pub(super) struct Question {
     shard: Arc<Shard>,
+    /// On a cluster, the slot of all of them: a call stays within one.
+    slot: Option<u16>,
     members: Vec<usize>,
     wait_until: Instant,
     sent: Result<oneshot::Receiver<Answer>, Cause>,
@@ -110,7 +116,7 @@ impl Question {
             },
             Err(cause) => Err(cause),
         };
-        let away = if answer.is_err() { self.shard.away_for(Instant::now()) } else { std::time::Duration::ZERO };
+        let away = if answer.is_err() { self.shard.away_for(self.slot, Instant::now()) } else { std::time::Duration::ZERO };
         Heard { shard: Some(self.shard), members: self.members, answer, away }
     }
 }

@@ -31,6 +31,8 @@ pub struct Shard {
     pub address: String,
     /// Its share relative to the others.
     pub weight: u32,
+    /// Bytes of memory that it may fill, if it has no limit of its own.
+    pub memory_limit: Option<u64>,
     /// What opens it.
     pub credentials: Option<Credentials>,
 }
@@ -42,6 +44,10 @@ pub struct Credentials {
     pub username: Option<String>,
     /// The password, if any.
     pub password: Option<SecretString>,
+    /// The user that sentinels ask for, if any.
+    pub sentinel_username: Option<String>,
+    /// The password that sentinels ask for, if any.
+    pub sentinel_password: Option<SecretString>,
 }
 
 /// Reads the shards of a ring, without credentials. Items of another kind are left out and named beside.
@@ -50,7 +56,10 @@ pub struct Credentials {
 /// Every mistake, its pointer being `/shard/name/...`.
 pub fn read(items: &[Item]) -> Result<(Vec<Shard>, Vec<String>), Mistakes> {
     let (shards, left_out) = shard::ring(items)?;
-    let locked = |shard: shard::Shard| Shard { name: shard.name, address: shard.address, weight: shard.weight, credentials: None };
+    let locked = |shard: shard::Shard| {
+        let shard::Shard { name, address, weight, memory_limit } = shard;
+        Shard { name, address, weight, memory_limit, credentials: None }
+    };
     Ok((shards.into_iter().map(locked).collect(), left_out))
 }
 
@@ -76,10 +85,13 @@ impl Secrets {
     /// The form that is kept on disk, mode 0600.
     #[must_use]
     pub fn to_disk(&self) -> SecretsOnDisk {
+        let password = |password: &Option<SecretString>| password.as_ref().map(|p| p.expose_secret().to_owned()).unwrap_or_default();
         let shards = self.shards.iter().map(|(name, credentials)| ShardOnDisk {
             shard: name.clone(),
             username: credentials.username.clone().unwrap_or_default(),
-            password: credentials.password.as_ref().map(|p| p.expose_secret().to_owned()).unwrap_or_default(),
+            password: password(&credentials.password),
+            sentinel_username: credentials.sentinel_username.clone().unwrap_or_default(),
+            sentinel_password: password(&credentials.sentinel_password),
         });
         let hash_secret = self.hash_secret.as_ref().map(|secret| STANDARD.encode(secret.as_bytes()));
         SecretsOnDisk { hash_secret: hash_secret.unwrap_or_default(), shards: shards.collect(), fingerprint: self.fingerprint.clone() }
@@ -105,7 +117,7 @@ impl TryFrom<v1::Secrets> for Secrets {
             [] => None,
             bytes => Some(HashSecret::new(bytes.try_into().map_err(|_| SecretsError(bytes.len()))?)),
         };
-        let shards = message.shards.into_iter().map(|s| (s.shard, credentials(s.username, s.password))).collect();
+        let shards = message.shards.into_iter().map(|s| (s.shard.clone(), credentials(s))).collect();
         Ok(Self { hash_secret, shards, fingerprint: message.fingerprint })
     }
 }
@@ -116,7 +128,11 @@ impl TryFrom<SecretsOnDisk> for Secrets {
     fn try_from(disk: SecretsOnDisk) -> Result<Self, SecretsError> {
         let hash_secret = STANDARD.decode(&disk.hash_secret).map_err(|_| SecretsError(0))?;
         let shards = disk.shards.into_iter();
-        let shards = shards.map(|s| v1::ShardCredentials { shard: s.shard, username: s.username, password: s.password }).collect();
+        let shards = shards.map(|s| {
+            let ShardOnDisk { shard, username, password, sentinel_username, sentinel_password } = s;
+            v1::ShardCredentials { shard, username, password, sentinel_username, sentinel_password }
+        });
+        let shards = shards.collect();
         Self::try_from(v1::Secrets { hash_secret, shards, fingerprint: disk.fingerprint })
     }
 }
@@ -134,11 +150,21 @@ struct ShardOnDisk {
     shard: String,
     username: String,
     password: String,
+    // Files of agents before there were sentinels have neither.
+    #[serde(default)]
+    sentinel_username: String,
+    #[serde(default)]
+    sentinel_password: String,
 }
 
-fn credentials(username: String, password: String) -> Credentials {
+fn credentials(message: v1::ShardCredentials) -> Credentials {
     let some = |text: String| (!text.is_empty()).then_some(text);
-    Credentials { username: some(username), password: some(password).map(SecretString::from) }
+    Credentials {
+        username: some(message.username),
+        password: some(message.password).map(SecretString::from),
+        sentinel_username: some(message.sentinel_username),
+        sentinel_password: some(message.sentinel_password).map(SecretString::from),
+    }
 }
 
 #[cfg(test)]
@@ -149,18 +175,27 @@ mod tests {
     fn secrets_survive_the_disk_and_are_never_printed() {
         let message = v1::Secrets {
             hash_secret: vec![7; 32],
-            shards: vec![v1::ShardCredentials { shard: "a".into(), username: "u".into(), password: "hunter2".into() }],
+            shards: vec![v1::ShardCredentials {
+                shard: "a".into(),
+                username: "u".into(),
+                password: "hunter2".into(),
+                sentinel_username: String::new(),
+                sentinel_password: "watchword".into(),
+            }],
             fingerprint: "f1".into(),
         };
         let secrets = Secrets::try_from(message).unwrap();
         let again = Secrets::try_from(secrets.to_disk()).unwrap();
         assert_eq!(again.hash_secret.as_ref().unwrap().as_bytes(), &[7; 32]);
-        let item = shard::Shard { name: Name::new("a").unwrap(), address: "redis://127.0.0.1:1".into(), weight: 1 }.to_item();
+        let item =
+            shard::Shard { name: Name::new("a").unwrap(), address: "redis://127.0.0.1:1".into(), weight: 1, memory_limit: None }.to_item();
         let (mut shards, _) = read(&[item]).unwrap();
         again.unlock(&mut shards);
         let credentials = shards[0].credentials.as_ref().unwrap();
         assert_eq!(credentials.password.as_ref().unwrap().expose_secret(), "hunter2");
-        assert!(!format!("{again:?} {shards:?}").contains("hunter2"));
+        assert_eq!(credentials.sentinel_password.as_ref().unwrap().expose_secret(), "watchword");
+        let printed = format!("{again:?} {shards:?}");
+        assert!(!printed.contains("hunter2") && !printed.contains("watchword"));
         assert!(Secrets::try_from(v1::Secrets { hash_secret: vec![1; 31], ..Default::default() }).is_err());
     }
 }

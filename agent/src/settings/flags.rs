@@ -25,6 +25,10 @@ Decisions:
   WEIR_AGENT_AGENTS             agents that share the limits, until the control plane tells (1)
   WEIR_AGENT_V6_PREFIX          bits of an IPv6 address that make one client (64)
   WEIR_AGENT_HEADERS            which headers answers carry
+Shards over TLS (rediss), all PEM, read anew for every connection:
+  WEIR_AGENT_SHARD_CA_FILE      authorities that may have signed the shards' certificates (the system's)
+  WEIR_AGENT_SHARD_CERT_FILE    this agent's own certificate, for shards that ask for one,
+  WEIR_AGENT_SHARD_KEY_FILE     and its key
 The control plane:
   WEIR_AGENT_TOKEN              the token itself, instead of a file
   WEIR_AGENT_CA_FILE            certificate authority of the control plane
@@ -57,7 +61,9 @@ pub struct Flags {
     /// Rules file (YAML), read again whenever it changes.
     #[arg(long, value_name = "FILE")]
     pub rules: Option<String>,
-    /// A shard to count on, `name=redis://host:port`; may be repeated. Without any, counts in this process.
+    /// A shard to count on, `name=redis://host:port`; may be repeated. Without any, counts in this process. Also `redis+sentinel://host,host/name`
+    /// (a primary that sentinels know), `redis+cluster://host,host` (a Redis Cluster), each also with `rediss` (TLS), or a socket's path; a
+    /// login as `redis://user:password@host`; after `?`, joined by `&`: `weight`, `memory_limit`, `sentinel_username`, `sentinel_password`.
     #[arg(long = "shard", value_name = "NAME=URL")]
     pub shards: Vec<String>,
     /// TCP address to listen on, or `off`.

@@ -15,6 +15,7 @@ use super::source::Source;
 use super::{
     AgentSettings, AuthzSettings, ControlPlaneSettings, Counters, EventSettings, Forwarded, ListenSettings, OnNoRules, RulesFrom, parse,
 };
+use crate::limiter::tls::TlsFiles;
 
 /// Where the binary listens unless told otherwise.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7080";
@@ -52,6 +53,7 @@ pub fn load(flags: &Flags, environment: impl IntoIterator<Item = (String, String
         state_dir: source.optional("state_dir", |path| Ok(PathBuf::from(path))),
         rules: rules.unwrap_or(RulesFrom::Given(Vec::new())),
         counters,
+        shard_tls: shard_tls(&mut source),
         budget: source.one("budget", Duration::from_millis(5), parse::span(Span::from_millis(1), Span::from_secs(60))),
         hash_secret: hash_secret(&mut source, from_control_plane),
         on_no_rules: source.one("on_no_rules", OnNoRules::default(), parse::on_no_rules),
@@ -117,6 +119,24 @@ fn counters(source: &mut Source, from_control_plane: bool) -> Counters {
             Counters::Shards(shards)
         }
     }
+}
+
+fn shard_tls(source: &mut Source) -> TlsFiles {
+    let path = |text: &str| Ok(PathBuf::from(text));
+    let ca_file = source.optional("shard_ca_file", path);
+    let identity = match (source.optional("shard_cert_file", path), source.optional("shard_key_file", path)) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        (Some(_), None) => {
+            source.mistake("shard_key_file", "a certificate needs its key".to_owned());
+            None
+        }
+        (None, Some(_)) => {
+            source.mistake("shard_cert_file", "a key needs its certificate".to_owned());
+            None
+        }
+    };
+    TlsFiles { ca_file, identity }
 }
 
 fn hash_secret(source: &mut Source, from_control_plane: bool) -> Option<weir_core::key::HashSecret> {

@@ -14,7 +14,7 @@ use weir_core::subject::Kind;
 
 use super::{Forwarded, OnNoRules, Permission};
 use crate::limiter::ShardConfig;
-use crate::limiter::address::ShardAddress;
+use crate::limiter::address;
 
 pub(super) fn name(text: &str) -> Result<Name, String> {
     Name::new(text).map_err(|error| format!("{text:?} {error}"))
@@ -88,8 +88,8 @@ pub(super) fn listen(text: &str) -> Result<Option<SocketAddr>, String> {
 /// `name=redis://[user:password@]host:port/db`. The text may hold a password, so it is not repeated.
 pub(super) fn shard(text: &str) -> Result<ShardConfig, String> {
     let (shard, url) = text.split_once('=').ok_or("must be name=redis://host:port")?;
-    let (address, credentials) = ShardAddress::with_credentials(url).map_err(|error| format!("shard {shard}: {error}"))?;
-    Ok(ShardConfig { name: name(shard)?, address, weight: 1, username: credentials.username, password: credentials.password })
+    let given = address::read(url).map_err(|error| format!("shard {shard}: {error}"))?;
+    Ok(ShardConfig::given(name(shard)?, given))
 }
 
 /// 64 hex digits.

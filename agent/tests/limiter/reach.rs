@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use weir_agent::limiter::address::ShardAddress;
+use weir_agent::limiter::Limiter;
 use weir_agent::limiter::breaker::BreakerState;
-use weir_agent::limiter::{Limiter, RingConfig, ShardConfig};
 use weir_core::clock::SystemClock;
 use weir_testbed::{Flavor, Redis, RedisSettings};
 
@@ -12,11 +11,8 @@ use crate::support::*;
 
 /// A limiter whose one shard is at `url`, which may hold credentials.
 async fn reach(url: &str) -> Limiter {
-    let (address, credentials) = ShardAddress::with_credentials(url).expect("an address");
-    let (name, username, password) = ("s0".parse().expect("a name"), credentials.username, credentials.password);
-    let shard = ShardConfig { name, address, weight: 1, username, password };
     let limiter = Limiter::new(patient(), Arc::new(SystemClock));
-    limiter.set_ring(RingConfig { version: 1, shards: vec![shard] });
+    limiter.set_ring(ring([url]));
     limiter.settled().await;
     limiter
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_agent::limiter::address;
 use weir_agent::limiter::{LimitAnswer, LimitQuery, Limiter, LimiterSettings, RingConfig, ShardConfig};
 use weir_core::clock::SystemClock;
 use weir_core::counter::CounterCall;
@@ -36,12 +37,8 @@ pub(crate) async fn redises(count: usize) -> Vec<Redis> {
 
 /// Shards `s0`, `s1`, ... at these addresses.
 pub(crate) fn ring<'a>(urls: impl IntoIterator<Item = &'a str>) -> RingConfig {
-    let shard = |(index, url): (usize, &str)| ShardConfig {
-        name: format!("s{index}").parse().expect("a name"),
-        address: url.parse().expect("an address"),
-        weight: 1,
-        username: None,
-        password: None,
+    let shard = |(index, url): (usize, &str)| {
+        ShardConfig::given(format!("s{index}").parse().expect("a name"), address::read(url).expect("an address"))
     };
     RingConfig { version: 1, shards: urls.into_iter().enumerate().map(shard).collect() }
 }

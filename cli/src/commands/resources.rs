@@ -38,8 +38,8 @@ pub(crate) const TIERS: Kind = Kind {
 pub(crate) const SHARDS: Kind = Kind {
     path: "/v1/shards",
     in_domain: false,
-    header: &["SHARD", "ADDRESS", "WEIGHT"],
-    row: |shard| vec![text(&shard["name"]), text(&shard["address"]), text(&shard["weight"])],
+    header: &["SHARD", "ADDRESS", "WEIGHT", "WARNINGS"],
+    row: |shard| vec![text(&shard["name"]), text(&shard["address"]), text(&shard["weight"]), warnings(&shard["warnings"])],
     empty: "no shards yet: agents answer by each rule's failure policy until there is one",
 };
 
@@ -75,6 +75,11 @@ pub(crate) fn text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
+}
+
+/// The codes of what agents find amiss; `weir shards get` has the texts.
+fn warnings(warnings: &Value) -> String {
+    warnings.as_array().map(|all| all.iter().map(|warning| text(&warning["code"])).collect::<Vec<_>>().join(", ")).unwrap_or_default()
 }
 
 fn rule(rule: &Value) -> Vec<String> {

@@ -4,7 +4,6 @@ use anyhow::Context as _;
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use weir_agent::limiter::address::Credentials;
 use weir_core::config::DomainConfig;
 
 use super::servers::Shard;
@@ -34,11 +33,16 @@ pub(super) async fn run(client: &Client, shards: &[Shard]) -> anyhow::Result<()>
 }
 
 async fn put(client: &Client, known: &[Value], shard: &Shard) -> anyhow::Result<()> {
-    let Credentials { username, password } = &shard.credentials;
+    let (login, sentinel) = (&shard.given.login, &shard.given.sentinel_login);
     // Always said, even if it is that there is none: what an earlier run stored is not for this address.
-    let mut body = json!({ "name": shard.name, "address": shard.address, "password": password.as_ref().map(ExposeSecret::expose_secret) });
-    if let Some(username) = username {
-        body["username"] = json!(username);
+    let mut body = json!({
+        "name": shard.name, "address": shard.address, "password": login.password.as_ref().map(ExposeSecret::expose_secret),
+        "sentinel_password": sentinel.password.as_ref().map(ExposeSecret::expose_secret),
+    });
+    for (field, username) in [("username", &login.username), ("sentinel_username", &sentinel.username)] {
+        if let Some(username) = username {
+            body[field] = json!(username);
+        }
     }
     match known.iter().find(|known| known["name"] == *shard.name) {
         None => client.call(Method::POST, "/v1/shards", &[], Some(&body)).await?,
@@ -86,7 +90,7 @@ mod tests {
         assert_eq!(
             ring,
             [
-                ("shard-1", "redis://127.0.0.1:4/0", true),
+                ("shard-1", "redis://127.0.0.1:4", true),
                 ("shard-2", "/run/redis.sock", false),
                 ("shard-of-mine", "redis://127.0.0.1:9", false)
             ]

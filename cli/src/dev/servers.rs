@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use weir_agent::limiter::address::{Credentials, ShardAddress};
+use weir_agent::limiter::address::{self, Given};
 use weir_core::shard::wrong_address;
 use weir_testbed::{Flavor, Postgres, PostgresSettings, Redis, RedisSettings};
 
@@ -19,19 +19,18 @@ pub(super) struct Shard {
     pub(super) name: String,
     /// Its address, without credentials.
     pub(super) address: String,
-    /// What opens it.
-    pub(super) credentials: Credentials,
+    /// How it was given, logins included.
+    pub(super) given: Given,
 }
 
 impl Shard {
     /// The shard of that number at `url`, which may hold credentials.
     pub(super) fn new(number: usize, url: &str) -> anyhow::Result<Self> {
         let name = format!("shard-{number}");
-        let (address, credentials) = ShardAddress::with_credentials(url).with_context(|| format!("{name} of WEIR_REDIS_URLS"))?;
-        // As it was given, if that is an address and nothing else. The control plane writes a socket as its bare path.
-        let address =
-            if wrong_address(url).is_none() { url.to_owned() } else { address.to_string().trim_start_matches("unix://").to_owned() };
-        Ok(Self { name, address, credentials })
+        let given = address::read(url).with_context(|| format!("{name} of WEIR_REDIS_URLS"))?;
+        // As it was given, if that is an address and nothing else.
+        let address = if wrong_address(url).is_none() { url.to_owned() } else { given.address.to_string() };
+        Ok(Self { name, address, given })
     }
 }
 

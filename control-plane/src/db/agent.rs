@@ -112,6 +112,28 @@ pub async fn sets(connection: &mut PgConnection, agents: &[&str]) -> Result<Vec<
     sqlx::query_as(sql).bind(agents).fetch_all(connection).await
 }
 
+/// Something that connected agents find amiss with a shard.
+#[derive(Debug, Clone, FromRow)]
+pub struct ShardWarning {
+    /// The shard.
+    pub shard: String,
+    /// A stable name of what is amiss.
+    pub code: String,
+    /// In words.
+    pub text: String,
+    /// How many agents say so.
+    pub agents: i64,
+}
+
+/// What connected agents find amiss with all shards, or with one.
+///
+/// # Errors
+/// The database's.
+pub async fn shard_warnings(connection: &mut PgConnection, shard: Option<&str>) -> Result<Vec<ShardWarning>, sqlx::Error> {
+    let sql = include_str!("sql/shard_warnings.sql");
+    sqlx::query_as(sql).bind(DEAD_AFTER.as_secs_f64()).bind(shard).fetch_all(connection).await
+}
+
 /// How every agent that wants a set stands to it.
 ///
 /// # Errors

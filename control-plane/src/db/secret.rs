@@ -10,7 +10,7 @@ const PAGE_KEY: &str = "page_key";
 const PLAIN: u8 = 0;
 
 /// What agents need to log in to a shard.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// The shard.
     pub shard: String,
@@ -18,6 +18,24 @@ pub struct Credentials {
     pub username: Option<String>,
     /// The password.
     pub password: Option<String>,
+    /// The user that the sentinels ask for which know the shard.
+    pub sentinel_username: Option<String>,
+    /// The password that they ask for.
+    pub sentinel_password: Option<String>,
+}
+
+impl Credentials {
+    /// None at all, for this shard.
+    #[must_use]
+    pub fn none(shard: String) -> Self {
+        Self { shard, ..Self::default() }
+    }
+
+    /// Whether nothing is needed.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::none(self.shard.clone())
+    }
 }
 
 /// The secret that counter keys are hashed with; the same for ever, or all counters start anew.
@@ -52,12 +70,16 @@ async fn get_or_make(connection: &mut PgConnection, name: &str) -> Result<[u8; 3
 /// # Errors
 /// The database's.
 pub async fn credentials(connection: &mut PgConnection) -> Result<Vec<Credentials>, sqlx::Error> {
-    type Row = (String, Option<Vec<u8>>, Option<Vec<u8>>);
-    let rows: Vec<Row> =
-        sqlx::query_as("SELECT shard, username, password FROM shard_credentials ORDER BY shard").fetch_all(connection).await?;
+    type Row = (String, Option<Vec<u8>>, Option<Vec<u8>>, Option<Vec<u8>>, Option<Vec<u8>>);
+    let sql = "SELECT shard, username, password, sentinel_username, sentinel_password FROM shard_credentials ORDER BY shard";
+    let rows: Vec<Row> = sqlx::query_as(sql).fetch_all(connection).await?;
     let text = |value: Option<Vec<u8>>| value.map(|v| decode(&v).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())).transpose();
     rows.into_iter()
-        .map(|(shard, username, password)| Ok(Credentials { shard, username: text(username)?, password: text(password)? }))
+        .map(|(shard, username, password, sentinel_username, sentinel_password)| {
+            let (username, password) = (text(username)?, text(password)?);
+            let (sentinel_username, sentinel_password) = (text(sentinel_username)?, text(sentinel_password)?);
+            Ok(Credentials { shard, username, password, sentinel_username, sentinel_password })
+        })
         .collect()
 }
 
@@ -74,12 +96,14 @@ pub async fn credentials_of(connection: &mut PgConnection, shard: &str) -> Resul
 /// # Errors
 /// The database's.
 pub async fn put_credentials(transaction: &mut PgConnection, new: &Credentials) -> Result<(), sqlx::Error> {
-    if new.username.is_none() && new.password.is_none() {
+    if new.is_none() {
         sqlx::query("DELETE FROM shard_credentials WHERE shard = $1").bind(&new.shard).execute(&mut *transaction).await?;
     } else {
         let encoded = |text: &Option<String>| text.as_ref().map(|t| encode(t.as_bytes()));
         let sql = include_str!("sql/put_credentials.sql");
-        sqlx::query(sql).bind(&new.shard).bind(encoded(&new.username)).bind(encoded(&new.password)).execute(&mut *transaction).await?;
+        let query = sqlx::query(sql).bind(&new.shard).bind(encoded(&new.username)).bind(encoded(&new.password));
+        let query = query.bind(encoded(&new.sentinel_username)).bind(encoded(&new.sentinel_password));
+        query.execute(&mut *transaction).await?;
     }
     sqlx::query("SELECT pg_notify($1, '')").bind(super::SECRETS_CHANNEL).execute(transaction).await?;
     Ok(())

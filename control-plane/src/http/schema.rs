@@ -223,19 +223,28 @@ pub struct RulesDocument {
     pub rules: Vec<RuleDocument>,
 }
 
-/// One Redis or Valkey primary in the ring.
+/// One Redis or Valkey primary in the ring, or one Redis Cluster.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Shard)]
 pub struct ShardDocument {
     /// Letters, digits, `_`, `.`, `:` and `-`. The place in the ring depends on it, not on the address.
     #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_.:-]+$")]
     pub name: String,
-    /// `redis://host:port/db`, `rediss://...` (TLS), or the absolute path of a Unix socket. Without credentials.
-    #[schema(max_length = 512, examples("redis://127.0.0.1:6379"))]
+    /// `redis://host:port/db`; `redis+sentinel://host:port,host:port/name/db`, the primary that sentinels know by that name;
+    /// `redis+cluster://host:port,host:port`, some nodes of a Redis Cluster; each also with `rediss` (TLS); or the absolute path of a Unix
+    /// socket. Without credentials.
+    #[schema(
+        max_length = 512,
+        examples("redis://127.0.0.1:6379", "redis+sentinel://10.0.0.1,10.0.0.2/mymaster", "rediss+cluster://10.0.0.1,10.0.0.2")
+    )]
     pub address: String,
     /// Its share of the keys, relative to the other shards (default 1).
     #[schema(required = false, minimum = 1, maximum = 100)]
     pub weight: u64,
+    /// Bytes of memory that it may fill, if its servers have no `maxmemory` of their own (default: none). Above 85 % of it no counters are
+    /// created for subjects that clients can invent.
+    #[schema(required = false, minimum = 1_048_576)]
+    pub memory_limit: u64,
     /// The ACL user.
     #[schema(required = false)]
     pub username: String,
@@ -245,7 +254,31 @@ pub struct ShardDocument {
     /// Whether there is a password. Ignored in requests.
     #[schema(read_only, required = false)]
     pub has_password: bool,
+    /// The user that the sentinels ask for which know the shard.
+    #[schema(required = false)]
+    pub sentinel_username: String,
+    /// The password that they ask for; as `password`.
+    #[schema(write_only)]
+    pub sentinel_password: Option<String>,
+    /// Whether there is a password for the sentinels. Ignored in requests.
+    #[schema(read_only, required = false)]
+    pub has_sentinel_password: bool,
+    /// What connected agents find amiss with it. Ignored in requests.
+    #[schema(read_only, required = false)]
+    pub warnings: Vec<SeenWarning>,
     /// Only in answers; ignored in requests.
     #[schema(required = false, read_only)]
     pub meta: Meta,
+}
+
+/// Something that agents find amiss with a shard.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ShardWarning)]
+pub struct SeenWarning {
+    /// A stable name: `foreign_hash_secret`, `evicts_counters`, `no_memory_limit`, `no_persistence`, `old_server` or `unreadable`.
+    pub code: String,
+    /// In words, with what to do about it.
+    pub text: String,
+    /// How many agents say so.
+    pub agents: u64,
 }

@@ -16,6 +16,7 @@ use super::params::{Nothing, Paged, Write};
 use super::problem::{Problem, UsedBy};
 use super::schema::ShardDocument;
 use crate::auth::{Admin, Viewer};
+use crate::db::agent::{self, ShardWarning};
 use crate::db::document::{self, Document};
 use crate::db::publish::{self, Note};
 use crate::db::secret::{self, Credentials};
@@ -36,9 +37,11 @@ pub async fn list(State(app): State<App>, _viewer: Viewer, Query(query): Query<P
     let mut connection = app.pool.acquire().await?;
     let rows = document::page(&mut connection, RING, KIND, after, wanted.limit()).await?;
     let credentials = secret::credentials(&mut connection).await?;
+    let warnings = agent::shard_warnings(&mut connection, None).await?;
     let show = |d: Document| {
         let own = credentials.iter().find(|c| c.shard == d.name);
-        with_credentials(answer::with_meta(d), own)
+        let warnings: Vec<&ShardWarning> = warnings.iter().filter(|warning| warning.shard == d.name).collect();
+        with_warnings(with_credentials(answer::with_meta(d), own), &warnings)
     };
     Ok(Json(app.pager.page(&wanted, rows, |d: &Document| d.name.clone(), show)))
 }
@@ -56,7 +59,8 @@ pub async fn get(
     let mut connection = app.pool.acquire().await?;
     let document = document::get(&mut connection, RING, KIND, &name).await?.ok_or_else(|| missing(KIND, &name))?;
     let credentials = secret::credentials_of(&mut connection, &name).await?;
-    Ok(shown(document, credentials.as_ref()))
+    let warnings = agent::shard_warnings(&mut connection, Some(&name)).await?;
+    Ok(shown(document, credentials.as_ref(), &warnings.iter().collect::<Vec<_>>()))
 }
 
 /// Add a shard to the ring
@@ -127,7 +131,7 @@ pub async fn delete(
         }
     }
     let items: Vec<Item> = documents.iter().filter(|d| d.name != name).map(Document::to_item).collect();
-    secret::put_credentials(&mut transaction, &Credentials { shard: name.clone(), username: None, password: None }).await?;
+    secret::put_credentials(&mut transaction, &Credentials::none(name.clone())).await?;
     let summary = format!("delete shard {name}");
     let note = Note { author: &who.name, summary: &summary };
     let published = publish::publish(&mut transaction, &head, &documents, &items, None, note).await?;
@@ -166,12 +170,18 @@ async fn put(
     let mut items: Vec<Item> = documents.iter().filter(|d| d.name != change.name).map(Document::to_item).collect();
     items.push(given.shard.to_item());
     let old = secret::credentials_of(&mut transaction, change.name).await?;
-    if moved && given.password == Secret::Keep && old.as_ref().is_some_and(|old| old.password.is_some()) {
-        // Whoever may change the address must not have agents send there a password that they do not know.
-        return Err(Problem::mistake("/password", "is needed for a new address: give it anew, or null for none"));
+    let kept = |given: &Secret, old: Option<&String>| *given == Secret::Keep && old.is_some();
+    let old_passwords = old.as_ref().map(|old| (old.password.as_ref(), old.sentinel_password.as_ref())).unwrap_or_default();
+    for (field, given, old) in
+        [("/password", &given.password, old_passwords.0), ("/sentinel_password", &given.sentinel_password, old_passwords.1)]
+    {
+        if moved && kept(given, old) {
+            // Whoever may change the address must not have agents send there a password that they do not know.
+            return Err(Problem::mistake(field, "is needed for a new address: give it anew, or null for none"));
+        }
     }
     let new = credentials(given, old.as_ref());
-    let touched = old.as_ref().map_or(new.username.is_some() || new.password.is_some(), |old| *old != new);
+    let touched = old.as_ref().map_or(!new.is_none(), |old| *old != new);
     if touched {
         secret::put_credentials(&mut transaction, &new).await?;
     }
@@ -179,27 +189,40 @@ async fn put(
     let note = Note { author: change.author, summary: &summary };
     let published = publish::publish(&mut transaction, &head, &documents, &items, touched.then_some(change.name), note).await?;
     let document = document::get(&mut transaction, RING, KIND, change.name).await?.ok_or_else(|| missing(KIND, change.name))?;
+    let warnings = agent::shard_warnings(&mut transaction, Some(change.name)).await?;
     if change.validate_only {
         transaction.rollback().await?;
     } else {
         transaction.commit().await?;
         prune_later(app, &head, published.revision);
     }
-    Ok(answer::published(shown(document, Some(&new)), published.revision))
+    Ok(answer::published(shown(document, Some(&new), &warnings.iter().collect::<Vec<_>>()), published.revision))
 }
 
 fn credentials(given: &Given, old: Option<&Credentials>) -> Credentials {
-    let password = match &given.password {
-        Secret::Keep => old.and_then(|c| c.password.clone()),
+    let password = |given: &Secret, old: Option<&String>| match given {
+        Secret::Keep => old.cloned(),
         Secret::Remove => None,
         Secret::Set(password) => Some(password.clone()),
     };
-    Credentials { shard: given.shard.name.to_string(), username: given.username.clone(), password }
+    Credentials {
+        shard: given.shard.name.to_string(),
+        username: given.username.clone(),
+        password: password(&given.password, old.and_then(|c| c.password.as_ref())),
+        sentinel_username: given.sentinel_username.clone(),
+        sentinel_password: password(&given.sentinel_password, old.and_then(|c| c.sentinel_password.as_ref())),
+    }
 }
 
-fn shown(document: Document, credentials: Option<&Credentials>) -> Response {
+fn shown(document: Document, credentials: Option<&Credentials>, warnings: &[&ShardWarning]) -> Response {
     let etag = answer::etag(&document);
-    answer::tagged(Json(with_credentials(answer::with_meta(document), credentials)).into_response(), &etag)
+    answer::tagged(Json(with_warnings(with_credentials(answer::with_meta(document), credentials), warnings)).into_response(), &etag)
+}
+
+/// Says what connected agents find amiss.
+fn with_warnings(mut body: Value, warnings: &[&ShardWarning]) -> Value {
+    body["warnings"] = warnings.iter().map(|w| json!({ "code": w.code, "text": w.text, "agents": w.agents })).collect();
+    body
 }
 
 /// Says who logs in, and whether there is a password.
@@ -207,6 +230,10 @@ fn with_credentials(mut body: Value, credentials: Option<&Credentials>) -> Value
     if let Some(username) = credentials.and_then(|c| c.username.as_deref()) {
         body["username"] = json!(username);
     }
+    if let Some(username) = credentials.and_then(|c| c.sentinel_username.as_deref()) {
+        body["sentinel_username"] = json!(username);
+    }
     body["has_password"] = json!(credentials.is_some_and(|c| c.password.is_some()));
+    body["has_sentinel_password"] = json!(credentials.is_some_and(|c| c.sentinel_password.is_some()));
     body
 }

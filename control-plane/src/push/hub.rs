@@ -271,6 +271,8 @@ async fn load_secrets(connection: &mut sqlx::PgConnection) -> sqlx::Result<Secre
         shard: c.shard,
         username: c.username.unwrap_or_default(),
         password: c.password.unwrap_or_default(),
+        sentinel_username: c.sentinel_username.unwrap_or_default(),
+        sentinel_password: c.sentinel_password.unwrap_or_default(),
     });
     Ok(Secrets::new(hash_secret.to_vec(), shards.collect()))
 }

@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_fingerprint_changes_with_any_secret_and_prints_nothing() {
-        let shard = |password: &str| v1::ShardCredentials { shard: "a".into(), username: String::new(), password: password.into() };
+        let shard = |password: &str| v1::ShardCredentials { shard: "a".into(), password: password.into(), ..Default::default() };
         let one = Secrets::new(vec![1; 32], vec![shard("x")]);
         assert_eq!(one.fingerprint(), Secrets::new(vec![1; 32], vec![shard("x")]).fingerprint());
         assert_ne!(one.fingerprint(), Secrets::new(vec![2; 32], vec![shard("x")]).fingerprint());

@@ -11,6 +11,7 @@ use crate::ingest::text;
 
 const MAX_WARNINGS: usize = 32;
 const MAX_SHARDS: usize = 256;
+const MAX_NODES: usize = 64;
 const MAX_ERRORS: usize = 50;
 const MAX_TEXT: usize = 500;
 
@@ -20,6 +21,42 @@ pub struct ShardReport {
     /// The shard.
     pub shard: String,
     /// `closed` (calls flow), `open` (calls stopped) or `half_open` (probing).
+    pub breaker: String,
+    /// The last error, empty if there was none.
+    pub last_error: String,
+    /// What is amiss with it.
+    #[serde(default)]
+    pub warnings: Vec<WarningReport>,
+    /// Bytes of memory that its servers use; 0: not known.
+    #[serde(default)]
+    pub memory_bytes: i64,
+    /// Bytes that they may use; 0: nothing limits them, or it is not known.
+    #[serde(default)]
+    pub memory_limit_bytes: i64,
+    /// Whether its memory is so full that new counters are kept out.
+    #[serde(default)]
+    pub guarded: bool,
+    /// The nodes of a Redis Cluster; none for a single primary.
+    #[serde(default)]
+    pub nodes: Vec<NodeReport>,
+}
+
+/// Something amiss with a shard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = ShardReportWarning)]
+pub struct WarningReport {
+    /// A stable name: `foreign_hash_secret`, `evicts_counters`, `no_memory_limit`, `no_persistence`, `old_server` or `unreadable`.
+    pub code: String,
+    /// In words, with what to do about it.
+    pub text: String,
+}
+
+/// The state of a node of a cluster as an agent sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct NodeReport {
+    /// Its address.
+    pub node: String,
+    /// As of the shard.
     pub breaker: String,
     /// The last error, empty if there was none.
     pub last_error: String,
@@ -69,7 +106,6 @@ pub struct Report {
 impl Report {
     /// Takes in a heartbeat.
     pub fn heartbeat(&mut self, heartbeat: &v1::Heartbeat) {
-        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         self.warnings = lines(&heartbeat.warnings, MAX_WARNINGS);
         self.shards = heartbeat.shards.iter().take(MAX_SHARDS).map(ShardReport::read).collect();
         let rate = heartbeat.decisions_per_second;
@@ -114,8 +150,33 @@ impl ShardReport {
             shard: text::printable(&health.shard, 64),
             breaker: text::printable(&health.breaker, 16),
             last_error: text::printable(&health.last_error, MAX_TEXT),
+            warnings: health.warnings.iter().take(MAX_WARNINGS).map(WarningReport::read).collect(),
+            memory_bytes: number(health.memory_bytes),
+            memory_limit_bytes: number(health.memory_limit_bytes),
+            guarded: health.guarded,
+            nodes: health.nodes.iter().take(MAX_NODES).map(NodeReport::read).collect(),
         }
     }
+}
+
+impl WarningReport {
+    fn read(warning: &v1::ShardWarning) -> Self {
+        Self { code: text::printable(&warning.code, 64), text: text::printable(&warning.text, MAX_TEXT) }
+    }
+}
+
+impl NodeReport {
+    fn read(node: &v1::NodeHealth) -> Self {
+        Self {
+            node: text::printable(&node.node, 300),
+            breaker: text::printable(&node.breaker, 16),
+            last_error: text::printable(&node.last_error, MAX_TEXT),
+        }
+    }
+}
+
+fn number(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 /// The errors of a Nack, bounded.
@@ -135,7 +196,16 @@ mod tests {
     #[test]
     fn a_heartbeat_is_bounded_and_printable() {
         let mut report = Report::default();
-        let shard = v1::ShardHealth { shard: "a\0".into(), breaker: "closed".into(), last_error: "x".repeat(9_000) };
+        let warning = v1::ShardWarning { code: "c".repeat(900), text: "\0 y".repeat(900) };
+        let shard = v1::ShardHealth {
+            shard: "a\0".into(),
+            breaker: "closed".into(),
+            last_error: "x".repeat(9_000),
+            warnings: vec![warning; 100],
+            memory_bytes: u64::MAX,
+            nodes: vec![v1::NodeHealth { node: "n".repeat(9_000), ..Default::default() }; 900],
+            ..Default::default()
+        };
         report.heartbeat(&v1::Heartbeat {
             warnings: vec!["\0 y".repeat(900); 100],
             shards: vec![shard; 1_000],
@@ -144,6 +214,9 @@ mod tests {
             dropped_events: 7,
         });
         assert_eq!((report.warnings.len(), report.shards.len()), (MAX_WARNINGS, MAX_SHARDS));
+        let shard = &report.shards[0];
+        assert_eq!((shard.warnings.len(), shard.nodes.len(), shard.memory_bytes), (MAX_WARNINGS, MAX_NODES, i64::MAX));
+        assert!(shard.warnings[0].code.len() <= 64 && shard.nodes[0].node.len() <= 300 && !shard.warnings[0].text.contains('\0'));
         assert!(report.warnings.iter().all(|w| w.len() <= MAX_TEXT && !w.contains('\0')));
         assert_eq!((report.decisions_per_second, report.stale_seconds, report.dropped_events), (0.0, i64::MAX, 7));
     }

@@ -75,7 +75,19 @@ async fn heartbeats_are_shown_and_a_closed_stream_is_not_connected() {
     let bed = Bed::new().await;
     let mut stream = Sync::open(bed.control_plane.grpc_addr(), &bed.agent_token, hello("gw-1")).await.unwrap();
     let rules = stream.settle().await;
-    let shard = v1::ShardHealth { shard: "a".into(), breaker: "open".into(), last_error: "refused".into() };
+    bed.admin.send("POST", "/v1/shards", &[], Some(&serde_json::json!({ "name": "a", "address": "redis://127.0.0.1:1" }))).await;
+    let warning = v1::ShardWarning { code: "evicts_counters".into(), text: "it evicts".into() };
+    let node = v1::NodeHealth { node: "10.0.0.1:1".into(), breaker: "open".into(), last_error: "refused".into() };
+    let shard = v1::ShardHealth {
+        shard: "a".into(),
+        breaker: "open".into(),
+        last_error: "refused".into(),
+        warnings: vec![warning],
+        memory_bytes: 900,
+        memory_limit_bytes: 1_000,
+        guarded: true,
+        nodes: vec![node],
+    };
     let heartbeat = v1::Heartbeat {
         warnings: vec!["shard a is away".into(), "nul \0 here".into()],
         shards: vec![shard],
@@ -86,7 +98,11 @@ async fn heartbeats_are_shown_and_a_closed_stream_is_not_connected() {
     stream.send(FromAgent::Heartbeat(heartbeat)).await;
     let agent = bed.agent_becomes("gw-1", |agent| agent["decisions_per_second"] == 12.5).await;
     assert_eq!((&agent["warnings"][0], &agent["dropped_events"]), (&"shard a is away".into(), &3.into()));
-    assert_eq!(agent["shards"][0]["breaker"], "open");
+    let shard = &agent["shards"][0];
+    assert_eq!((&shard["breaker"], &shard["nodes"][0]["node"], &shard["guarded"]), (&"open".into(), &"10.0.0.1:1".into(), &true.into()));
+    let seen = &bed.admin.get("/v1/shards/a").await.body["warnings"];
+    assert_eq!(*seen, serde_json::json!([{ "code": "evicts_counters", "text": "it evicts", "agents": 1 }]));
+    assert_eq!(bed.admin.get("/v1/shards").await.body["items"][0]["warnings"], *seen);
     assert_eq!((&agent["ring"]["state"], &agent["domains"][0]["domain"]), (&"current".into(), &"default".into()));
     assert_eq!(bed.admin.send("DELETE", "/v1/agents/gw-1", &[], None).await.status, 409, "it is connected");
 

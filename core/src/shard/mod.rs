@@ -14,6 +14,8 @@ pub use address::wrong_address;
 
 /// The largest weight; more says nothing that less cannot.
 pub const MAX_WEIGHT: u32 = 100;
+/// The smallest limit of memory, in bytes: an empty server takes about as much.
+pub const MIN_MEMORY_LIMIT: u64 = 1 << 20;
 /// The most shards of a ring.
 pub const MAX_SHARDS: usize = 1_000;
 
@@ -27,6 +29,9 @@ pub struct Shard {
     pub address: String,
     /// Its share of the keys, relative to the other shards: 1 to [`MAX_WEIGHT`].
     pub weight: u32,
+    /// Bytes of memory that it may fill, if its servers have no limit of their own; at least [`MIN_MEMORY_LIMIT`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<u64>,
 }
 
 impl Shard {

@@ -55,13 +55,8 @@ fn rules() -> String {
 pub(crate) fn settings(shards: &[Redis], budget: Duration) -> anyhow::Result<AgentSettings> {
     let mut settings = AgentSettings::new(Name::new("bench")?, RulesFrom::Given(vec![DomainConfig::from_yaml(&rules())?]));
     let shards = shards.iter().enumerate().map(|(i, redis)| {
-        anyhow::Ok(ShardConfig {
-            name: Name::new(&format!("shard-{i}"))?,
-            address: redis.url().parse()?,
-            weight: 1,
-            username: None,
-            password: None,
-        })
+        let address = redis.url().parse().map_err(anyhow::Error::msg)?;
+        anyhow::Ok(ShardConfig::new(Name::new(&format!("shard-{i}"))?, address))
     });
     settings.counters = Counters::Shards(shards.collect::<Result<_, _>>()?);
     settings.budget = budget;

@@ -1,2 +1,3 @@
-INSERT INTO shard_credentials (shard, username, password) VALUES ($1, $2, $3)
-ON CONFLICT (shard) DO UPDATE SET username = excluded.username, password = excluded.password, updated_at = now()
+INSERT INTO shard_credentials (shard, username, password, sentinel_username, sentinel_password) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (shard) DO UPDATE SET username = excluded.username, password = excluded.password, sentinel_username = excluded.sentinel_username,
+    sentinel_password = excluded.sentinel_password, updated_at = now()
