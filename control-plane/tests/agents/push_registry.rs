@@ -73,9 +73,9 @@ async fn what_is_refused_for_a_passing_reason_comes_again() {
 #[tokio::test]
 async fn heartbeats_are_shown_and_a_closed_stream_is_not_connected() {
     let bed = Bed::new().await;
+    bed.admin.send("POST", "/v1/shards", &[], Some(&serde_json::json!({ "name": "a", "address": "redis://127.0.0.1:1" }))).await;
     let mut stream = Sync::open(bed.control_plane.grpc_addr(), &bed.agent_token, hello("gw-1")).await.unwrap();
     let rules = stream.settle().await;
-    bed.admin.send("POST", "/v1/shards", &[], Some(&serde_json::json!({ "name": "a", "address": "redis://127.0.0.1:1" }))).await;
     let warning = v1::ShardWarning { code: "evicts_counters".into(), text: "it evicts".into() };
     let node = v1::NodeHealth { node: "10.0.0.1:1".into(), breaker: "open".into(), last_error: "refused".into() };
     let shard = v1::ShardHealth {
