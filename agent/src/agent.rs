@@ -1,5 +1,6 @@
 //! The agent as one handle: starts its parts, checks, and stops them again.
 
+mod operations;
 mod start;
 mod status;
 
@@ -25,7 +26,7 @@ use crate::limiter::Limiter;
 use crate::metrics::Metrics;
 use crate::middleware::{LayerSettings, RateLimitLayer};
 use crate::rules::store::RuleStore;
-use crate::settings::AgentSettings;
+use crate::settings::{AgentSettings, Permissions};
 
 /// A running agent. A clone is another handle to the same one; it runs until [`Agent::shutdown`].
 #[derive(Clone)]
@@ -68,21 +69,25 @@ impl Agent {
         start::check(settings)
     }
 
-    /// Decides `request` within the budget, whatever the shards do.
+    /// Decides `request` within the budget, whatever the shards do. What it takes of `concurrency` rules is held until it expires: where it can
+    /// be released, [acquire](Agent::acquire).
     ///
     /// # Errors
     /// [`CheckError`]: the question is bad, and nothing was counted.
     pub async fn check(&self, request: &Request<'_>) -> Result<Decision, CheckError> {
-        let start = self.0.clock.now();
-        let decision = self.0.checker.check(request, start + self.0.settings.budget).await?;
-        self.0.metrics.decision_duration.observe(self.0.clock.now().duration_since(start).as_secs_f64());
-        Ok(decision)
+        self.acquire(request).await.map(|(decision, _)| decision)
     }
 
-    /// The HTTP interface: `/v1/check`, `/authz`, `/livez`, `/readyz` and `/metrics`. To know its callers it must be served with
-    /// `into_make_service_with_connect_info::<SocketAddr>()`, or by [`crate::transport::serve`].
+    /// The HTTP interface: the operations under `/v1`, `/authz`, `/livez`, `/readyz` and `/metrics`. To know its callers it must be served with
+    /// `into_make_service_with_connect_info::<SocketAddr>()`, or by [`crate::transport::serve`], which knows what its listeners may serve.
+    /// Served by anything else it refuses `record`, `refund`, `reset` and the field `limits`.
     pub fn router(&self) -> axum::Router {
         crate::transport::router(self.clone())
+    }
+
+    /// [`Agent::router`], where all callers are trusted with what `permissions` allow: whoever has them can lift any limit.
+    pub fn router_permitting(&self, permissions: Permissions) -> axum::Router {
+        crate::transport::router_permitting(self.clone(), permissions)
     }
 
     /// A tower layer that limits the service within.
@@ -148,6 +153,11 @@ impl Agent {
     /// [`Agent::shutdown_within`] the grace of the settings.
     pub async fn shutdown(&self) {
         self.shutdown_within(self.0.settings.listen.grace).await;
+    }
+
+    /// Whether the agent serves this domain.
+    pub(crate) fn serves(&self, domain: &str) -> bool {
+        self.0.domains.iter().any(|served| served.as_str() == domain)
     }
 
     /// The first domain that the agent serves.

@@ -64,6 +64,7 @@ pub fn decided(decision: &Decision, style: HeaderStyle, wall: Duration) -> Respo
 pub fn undecidable(error: &CheckError) -> Problem {
     let (pointer, detail) = match error {
         CheckError::UnknownDomain(_) => ("/domain".to_owned(), error.to_string()),
+        CheckError::NotApplied(_) => ("/rules".to_owned(), error.to_string()),
         CheckError::Choice(ChoiceError::Override { rule, field, detail }) => (format!("/limits/{rule}/{field}"), detail.clone()),
         CheckError::Choice(_) => (String::new(), error.to_string()),
     };

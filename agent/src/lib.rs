@@ -23,6 +23,7 @@ pub mod backoff;
 pub mod check;
 pub mod events;
 pub mod identity;
+pub mod lease;
 pub mod limiter;
 pub mod metrics;
 pub mod middleware;
@@ -33,4 +34,5 @@ pub mod transport;
 pub mod uplink;
 
 pub use agent::{Agent, AgentStatus, StartError};
-pub use check::CheckError;
+pub use check::{CheckError, Recorded, Undone, UndoneRule};
+pub use lease::{Lease, LeaseGuard};

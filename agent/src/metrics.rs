@@ -23,12 +23,43 @@ struct DomainLabel {
     domain: String,
 }
 
+/// What came of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OperationOutcome {
+    /// It did something: units were recorded or came back, a counter was cleared, a lease ended; a peek was answered.
+    Done,
+    /// There was nothing to do.
+    Nothing,
+    /// A shard did not answer.
+    Degraded,
+    /// The question was bad.
+    Bad,
+}
+
+impl OperationOutcome {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Nothing => "nothing",
+            Self::Degraded => "degraded",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OperationLabels {
+    operation: &'static str,
+    outcome: &'static str,
+}
+
 /// The agent's own metrics, and the registry that all parts add theirs to.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Mutex<Registry>,
     /// How long checks took, in seconds.
     pub decision_duration: Histogram,
+    operations: Family<OperationLabels, Counter>,
     revision: Family<DomainLabel, Gauge<u64, AtomicU64>>,
     connected: Gauge<i64, AtomicI64>,
     ready: Gauge<i64, AtomicI64>,
@@ -45,6 +76,7 @@ impl Metrics {
         let metrics = Self {
             registry: Mutex::default(),
             decision_duration: Histogram::new(DURATION_BUCKETS),
+            operations: Family::default(),
             revision: Family::default(),
             connected: Gauge::default(),
             ready: Gauge::default(),
@@ -54,6 +86,9 @@ impl Metrics {
         };
         let duration = metrics.decision_duration.clone();
         registry.register("weir_decision_duration_seconds", "How long checks took", duration);
+        let operations =
+            "Peeks, records, refunds, resets and releases, by outcome: done, nothing (to do), degraded (a shard did not answer), bad";
+        registry.register("weir_operations", operations, metrics.operations.clone());
         registry.register("weir_rules_revision", "Revision of the rules in force", metrics.revision.clone());
         registry.register("weir_control_plane_connected", "1 while a stream to the control plane is open", metrics.connected.clone());
         registry.register("weir_ready", "1 while every domain has rules and the agent does not drain", metrics.ready.clone());
@@ -64,6 +99,11 @@ impl Metrics {
         others(&mut registry);
         *metrics.registry.lock() = registry;
         Arc::new(metrics)
+    }
+
+    /// Counts an operation that is no check.
+    pub fn operated(&self, operation: &'static str, outcome: OperationOutcome) {
+        self.operations.get_or_create(&OperationLabels { operation, outcome: outcome.as_str() }).inc();
     }
 
     /// All metrics as text, the gauges as `status` has them.

@@ -90,7 +90,7 @@ impl Bed {
             cost,
             limits: None,
         };
-        self.checker.check(&request, Instant::now() + Duration::from_secs(20)).await
+        self.checker.check(&request, Instant::now() + Duration::from_secs(20)).await.map(|(decision, _)| decision)
     }
 
     fn metrics(&self) -> String {

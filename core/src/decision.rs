@@ -1,5 +1,6 @@
 //! The answer to a request: allow or deny, with everything that explains it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::failure::FailureMode;
@@ -106,6 +107,22 @@ pub enum Source {
     AnyTier,
     /// The request itself ([`Request::limits`](crate::request::Request::limits)).
     Override,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tier(name) => write!(f, "tier:{name}"),
+            Self::AnyTier => f.write_str("*"),
+            Self::Override => f.write_str("override"),
+        }
+    }
+}
+
+impl serde::Serialize for Source {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// Whether a limit can refuse.

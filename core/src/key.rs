@@ -58,6 +58,16 @@ impl fmt::Debug for HashSecret {
 pub struct CounterKey([u8; KEY_LENGTH]);
 
 impl CounterKey {
+    /// The key of a tag and of what tells it from others of that tag, both as in its text. `None` unless it is one of this format.
+    #[must_use]
+    pub fn from_parts(tag: &str, rest: &str) -> Option<Self> {
+        let text = format!("{{{tag}}}{rest}");
+        let version = URL_SAFE_NO_PAD.encode([FORMAT_VERSION << 2]);
+        let known = tag.len() == 16 && rest.ends_with(version.split_at(1).0);
+        let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (known && tag.bytes().chain(rest.bytes()).all(safe)).then(|| text.into_bytes().try_into().ok().map(Self)).flatten()
+    }
+
     /// The key as sent to Redis.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; KEY_LENGTH] {

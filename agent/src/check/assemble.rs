@@ -2,25 +2,13 @@
 
 use std::sync::Arc;
 
-use weir_core::decision::{Decision, LimitDecision, LimitMode, Reason, reason, strictest};
+use weir_core::decision::{Decision, LimitDecision, Reason, reason, strictest};
 use weir_core::failure::FailureMode;
 use weir_core::headers::UNAVAILABLE_RETRY_US;
 use weir_core::limit::{Algorithm, Bound};
 use weir_core::ruleset::{Choice, Chosen, Effective, RuleSet};
 
 use crate::limiter::LimitAnswer;
-
-/// Whether an enforced limit can never let this request pass, so that no counter needs to be asked.
-pub(super) fn hopeless(choice: &Choice) -> bool {
-    choice.rules.iter().any(|chosen| {
-        chosen.mode == LimitMode::Enforce
-            && match &chosen.effective {
-                Effective::Unlimited => false,
-                Effective::Blocked(_) => true,
-                Effective::Counted { bound, .. } => chosen.cost > bound.capacity,
-            }
-    })
-}
 
 /// The decision, given one answer per limit that can be asked, in the order of `choice`; none at all if nothing needed to be asked. Limits
 /// that were not asked although they could have been are left out: nothing is known of them.
@@ -47,6 +35,34 @@ pub(super) fn assemble(set: &RuleSet, domain: Arc<str>, choice: &Choice, answers
         }
         limits.push(limit);
     }
+    decision(set, domain, choice, limits)
+}
+
+/// What each limit says after a record, given one answer per limit that was recorded on. Nothing is refused.
+pub(super) fn recorded(set: &RuleSet, domain: Arc<str>, choice: &Choice, answers: &[Option<LimitAnswer>]) -> Decision {
+    let mut answers = answers.iter().flatten();
+    let limits = choice.rules.iter().map(|chosen| {
+        let mut limit = untouched(set, chosen);
+        match &chosen.effective {
+            Effective::Unlimited => {}
+            Effective::Blocked(bound) => (limit.limit, limit.window_us) = (Some(0), bound.window_us),
+            Effective::Counted { bound, .. } => {
+                report(bound, &mut limit);
+                if let Some(answer) =
+                    Some(bound.algorithm).filter(|algorithm| *algorithm != Algorithm::Concurrency).and_then(|_| answers.next())
+                {
+                    counted(bound, answer, &mut limit);
+                }
+            }
+        }
+        (limit.reason, limit.retry_after_us) = (Reason::Ok, None);
+        limit
+    });
+    let limits = limits.collect();
+    decision(set, domain, choice, limits)
+}
+
+fn decision(set: &RuleSet, domain: Arc<str>, choice: &Choice, limits: Vec<LimitDecision>) -> Decision {
     Decision {
         reason: reason(&limits),
         strictest: strictest(&limits),

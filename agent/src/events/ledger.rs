@@ -58,8 +58,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, units: u64) {
-        self.requests += 1;
+    fn add(&mut self, requests: u64, units: u64) {
+        self.requests += requests;
         self.units = self.units.saturating_add(units);
     }
 }
@@ -90,7 +90,7 @@ impl Ledger {
     pub(super) fn record(&mut self, request: &Request<'_>, decision: &Decision, v6_prefix: u8, clock: &dyn Clock) {
         let outcome = outcome(decision);
         let decisive = decisive(decision);
-        self.count(request, decision, decisive, outcome);
+        self.count(request, decision, decisive, outcome, 1);
         if decision.allowed() {
             if self.subjects.watches_any() {
                 self.subjects.allowed(&decision.domain, &request.limited(v6_prefix));
@@ -104,11 +104,16 @@ impl Ledger {
         }
         for limit in &decision.limits {
             if limit.mode == LimitMode::Shadow && limit.reason != Reason::Ok {
-                self.count(request, decision, Some(limit), Outcome::ShadowDenied);
+                self.count(request, decision, Some(limit), Outcome::ShadowDenied, 1);
                 let subject = request.limited(v6_prefix);
                 self.samples.offer(|| batch::denial(request, decision, Some(limit), Outcome::ShadowDenied, &subject, clock.wall()));
             }
         }
+    }
+
+    /// Units without a request.
+    pub(super) fn consumed(&mut self, request: &Request<'_>, decision: &Decision) {
+        self.count(request, decision, decisive(decision), outcome(decision), 0);
     }
 
     /// Moves everything into `drained`; the counts of subjects only if their interval is over.
@@ -128,7 +133,7 @@ impl Ledger {
         drained.lost += std::mem::take(&mut self.lost);
     }
 
-    fn count(&mut self, request: &Request<'_>, decision: &Decision, limit: Option<&LimitDecision>, outcome: Outcome) {
+    fn count(&mut self, request: &Request<'_>, decision: &Decision, limit: Option<&LimitDecision>, outcome: Outcome, requests: u64) {
         let cost = limit.map_or(request.cost, |limit| limit.cost);
         let degraded = limit.and_then(|l| l.degraded).or(decision.degraded);
         let cell = CellRef {
@@ -140,11 +145,11 @@ impl Ledger {
             cause: degraded.map(|d| d.cause),
         };
         if let Some(tally) = self.cells.get_mut(&cell) {
-            tally.add(cost);
+            tally.add(requests, cost);
         } else if self.cells.len() < MAX_CELLS {
-            self.cells.entry(owned(decision, cell)).or_default().add(cost);
+            self.cells.entry(owned(decision, cell)).or_default().add(requests, cost);
         } else {
-            self.lost += u64::from(outcome != Outcome::ShadowDenied);
+            self.lost += if outcome == Outcome::ShadowDenied { 0 } else { requests };
         }
     }
 }

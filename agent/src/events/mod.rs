@@ -64,6 +64,13 @@ impl Recorder {
         }
     }
 
+    /// Takes note of units that were consumed without a decision: they are traffic of the rule that is nearest to its limit, and no request.
+    pub fn consumed(&self, request: &Request<'_>, decision: &Decision) {
+        if self.spool.is_some() {
+            self.ledgers[own_number() % self.ledgers.len()].lock().consumed(request, decision);
+        }
+    }
+
     /// Decisions since the start.
     #[must_use]
     pub fn recorded(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! `POST /v1/check`: 200 whenever a decision was made, allowed or not.
+//! `POST /v1/check` and `/v1/peek`: 200 whenever a decision was made, allowed or not.
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
@@ -20,6 +20,22 @@ pub(super) async fn check(State(agent): State<Agent>, permitted: Permitted, requ
         Err(problem) => return problem.into_response(),
     };
     match agent.check(&question.request(&question.descriptors())).await {
+        Ok(decision) => body::json(written::decision(&decision, &agent)),
+        Err(error) => answer::undecidable(&error).into_response(),
+    }
+}
+
+/// The same answer, and nothing is written.
+pub(super) async fn peek(State(agent): State<Agent>, permitted: Permitted, request: Request) -> Response {
+    let body = match body::read(request, &agent).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let question = match question(&body, Form::Check, permitted) {
+        Ok(question) => question,
+        Err(problem) => return problem.into_response(),
+    };
+    match agent.peek(&question.request(&question.descriptors())).await {
         Ok(decision) => body::json(written::decision(&decision, &agent)),
         Err(error) => answer::undecidable(&error).into_response(),
     }

@@ -41,7 +41,7 @@ struct Limit<'a> {
     retry_after_ms: Option<u64>,
     allowed: bool,
     mode: LimitMode,
-    source: Written<'a>,
+    source: &'a Source,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,9 +49,6 @@ struct Limit<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     degraded: Option<Degraded>,
 }
-
-/// Where a limit comes from, as text.
-struct Written<'a>(&'a Source);
 
 pub(super) fn answer<'a>(decision: &'a Decision, headers: &'a HeaderMap) -> impl Serialize + use<'a> {
     let strictest = decision.strictest_limit();
@@ -89,20 +86,10 @@ fn limit(limit: &LimitDecision) -> Limit<'_> {
         retry_after_ms: limit.retry_after_us.map(millis),
         allowed: limit.reason == Reason::Ok,
         mode: limit.mode,
-        source: Written(&limit.source),
+        source: &limit.source,
         key: limit.key.as_ref().map(CounterKey::as_str),
         shard: limit.shard.as_ref(),
         degraded: limit.degraded,
-    }
-}
-
-impl Serialize for Written<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Source::Tier(name) => serializer.collect_str(&format_args!("tier:{name}")),
-            Source::AnyTier => serializer.serialize_str("*"),
-            Source::Override => serializer.serialize_str("override"),
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::config::limit_mistake;
 use crate::decision::{LimitMode, Source};
 use crate::domain::DomainMode;
 use crate::key::HashSecret;
+use crate::limit::Algorithm;
 use crate::matching::host;
 use crate::matching::index::{Facts, RuleIndex};
 use crate::matching::rank::HostRank;
@@ -119,6 +120,8 @@ fn chosen(rule: &CompiledRule, mode: LimitMode, tier: usize, caller: &Caller<'_,
         // What cannot refuse must not have the request refused either.
         Err(_) => (request.cost, true),
     };
+    // Whatever it costs, it is one request in flight.
+    let cost = if rule.algorithm == Algorithm::Concurrency { cost.min(1) } else { cost };
     Ok(Chosen { rule: rule.index, mode, source, effective, cost, cost_unreadable })
 }
 

@@ -79,7 +79,7 @@ pub struct Chosen {
     pub source: Source,
     /// Its limit.
     pub effective: Effective,
-    /// Units that the request takes of it.
+    /// Units that the request takes of it; of `concurrency` one, whatever the request costs.
     pub cost: u64,
     /// The rule's cost header cannot be read, and the request's own cost was taken: the limit counts nothing, or cannot refuse.
     pub cost_unreadable: bool,

@@ -1,0 +1,244 @@
+//! Peek, record, refund, reset, acquire and release, over HTTP: in memory and on a real server.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
+
+mod served;
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use served::{Answer, Served, settings};
+use weir_agent::settings::{AgentSettings, Counters, Permission, Permissions};
+
+const RULES: &str = r#"
+domain: default
+tiers:
+  - { name: free, default: true }
+  - { name: staff }
+rules:
+  - name: bucket
+    key: [subject]
+    limits: { staff: { unlimited: true }, "*": { limit: 10, window: 366d } }
+  - name: quota
+    key: [subject]
+    algorithm: fixed_window
+    limits: { "*": { limit: 20, calendar: month, time_zone: Europe/Zurich } }
+  - name: trial
+    mode: shadow
+    key: [subject]
+    algorithm: sliding_window
+    limits: { "*": { limit: 3, window: 1h } }
+  - name: off-limits
+    match: { path: /blocked }
+    key: []
+    limits: { "*": { limit: 0, window: 1m } }
+"#;
+
+const TOKEN: &str = "s3cret";
+
+/// An agent that permits everything to who has the token.
+fn permitting(rules: &str) -> AgentSettings {
+    let mut settings = settings(rules);
+    settings.listen.token = Some(TOKEN.into());
+    settings.listen.tcp_operations = Permissions::all();
+    settings
+}
+
+async fn send(served: &Served, operation: &str, question: &Value) -> Answer {
+    let headers = [("content-type", "application/json"), ("authorization", "Bearer s3cret")];
+    served.send(Method::POST, &format!("/v1/{operation}"), &headers, question.to_string()).await
+}
+
+async fn ask(served: &Served, operation: &str, question: &Value) -> Value {
+    let answer = send(served, operation, question).await;
+    assert_eq!(answer.status, StatusCode::OK, "{operation}: {}", answer.json());
+    answer.json()
+}
+
+/// One field of each limit, by rule.
+fn each(limits: &Value, field: &str) -> Vec<(String, Value)> {
+    limits.as_array().unwrap().iter().map(|limit| (limit["rule"].as_str().unwrap().to_owned(), limit[field].clone())).collect()
+}
+
+fn by_rule(values: &[(&str, Value)]) -> Vec<(String, Value)> {
+    values.iter().map(|(rule, value)| ((*rule).to_owned(), value.clone())).collect()
+}
+
+async fn metrics(served: &Served) -> String {
+    String::from_utf8(served.send(Method::GET, "/metrics", &[("authorization", "Bearer s3cret")], "").await.body.to_vec()).unwrap()
+}
+
+/// The whole life of a request whose cost is known late: looked at, recorded, given back, cleared.
+#[tokio::test]
+async fn operations_in_memory() {
+    operations(permitting(RULES)).await;
+}
+
+async fn operations(settings: AgentSettings) {
+    let served = Served::start(settings).await;
+    let subject = json!({ "subject": "s" });
+    let with = |fields: Value| {
+        let mut question = subject.clone();
+        question.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        question
+    };
+    let remaining = async || each(&ask(&served, "peek", &subject).await["limits"], "remaining");
+    let full = by_rule(&[("bucket", json!(10)), ("quota", json!(20)), ("trial", json!(3))]);
+    assert_eq!(remaining().await, full);
+
+    // A record goes past a limit, by at most one further capacity, also of a shadow rule.
+    let recorded = ask(&served, "record", &with(json!({ "cost": 6 }))).await;
+    assert_eq!(each(&recorded["limits"], "recorded"), by_rule(&[("bucket", json!(true)), ("quota", json!(true)), ("trial", json!(true))]));
+    assert_eq!(each(&recorded["limits"], "remaining"), by_rule(&[("bucket", json!(4)), ("quota", json!(14)), ("trial", json!(0))]));
+    assert_eq!((&recorded["revision"], &recorded["degraded"], &recorded["tier"]), (&json!(1), &json!(null), &json!("free")));
+    ask(&served, "record", &with(json!({ "cost": 100 }))).await;
+    let peeked = ask(&served, "peek", &subject).await;
+    assert_eq!((&peeked["allowed"], &peeked["reason"], &peeked["remaining"]), (&json!(false), &json!("limited"), &json!(0)));
+    // 10 beyond the bucket's 10, and 20 beyond the quota's: what one refund of 11 leaves.
+    let refunded = ask(&served, "refund", &with(json!({ "cost": 11, "rules": ["bucket"] }))).await;
+    assert_eq!(refunded, json!({ "rules": [{ "rule": "bucket", "refunded": 11, "error": null }], "revision": 1 }));
+    assert_eq!(remaining().await, by_rule(&[("bucket", json!(1)), ("quota", json!(0)), ("trial", json!(0))]));
+    // Never below 0.
+    let refunded = ask(&served, "refund", &with(json!({ "cost": 100 }))).await;
+    assert_eq!(each(&refunded["rules"], "refunded"), by_rule(&[("bucket", json!(9)), ("quota", json!(40)), ("trial", json!(6))]));
+    assert_eq!(remaining().await, full);
+
+    ask(&served, "check", &with(json!({ "cost": 2 }))).await;
+    let cleared = ask(&served, "reset", &with(json!({ "rules": ["quota", "trial"] }))).await;
+    assert_eq!(each(&cleared["rules"], "reset"), by_rule(&[("quota", json!(true)), ("trial", json!(true))]));
+    assert_eq!(remaining().await, by_rule(&[("bucket", json!(8)), ("quota", json!(20)), ("trial", json!(3))]));
+    let cleared = ask(&served, "reset", &subject).await;
+    assert_eq!(each(&cleared["rules"], "reset"), by_rule(&[("bucket", json!(true)), ("quota", json!(false)), ("trial", json!(false))]));
+    let cleared = ask(&served, "reset", &subject).await;
+    assert_eq!(each(&cleared["rules"], "error"), by_rule(&[("bucket", json!(null)), ("quota", json!(null)), ("trial", json!(null))]));
+    assert_eq!(remaining().await, full);
+
+    let text = metrics(&served).await;
+    for (operation, outcome, times) in
+        [("record", "done", 2), ("refund", "done", 2), ("reset", "done", 2), ("reset", "nothing", 1), ("peek", "done", 6)]
+    {
+        let line = format!("weir_operations_total{{operation=\"{operation}\",outcome=\"{outcome}\"}} {times}\n");
+        assert!(text.contains(&line), "{line}{text}");
+    }
+    // Only the check was a decision.
+    assert!(text.contains("weir_decisions_total{domain=\"default\",rule=\"bucket\",tier=\"free\",outcome=\"allowed\"} 1\n"), "{text}");
+    served.stop().await;
+}
+
+/// What counts nothing has nothing to give back, and says so.
+#[tokio::test]
+async fn rules_without_a_counter_are_left_alone() {
+    let served = Served::start(permitting(RULES)).await;
+    let staff = json!({ "subject": "s", "tier": "staff", "path": "/blocked", "cost": 2 });
+    let recorded = ask(&served, "record", &staff).await;
+    let expected = [("bucket", false), ("quota", true), ("trial", true), ("off-limits", false)];
+    assert_eq!(each(&recorded["limits"], "recorded"), by_rule(&expected.map(|(rule, recorded)| (rule, json!(recorded)))));
+    assert_eq!(
+        each(&recorded["limits"], "limit"),
+        by_rule(&[("bucket", json!(null)), ("quota", json!(20)), ("trial", json!(3)), ("off-limits", json!(0))])
+    );
+    let refunded = ask(&served, "refund", &staff).await;
+    assert_eq!(
+        each(&refunded["rules"], "refunded"),
+        by_rule(&[("bucket", json!(0)), ("quota", json!(2)), ("trial", json!(2)), ("off-limits", json!(0))])
+    );
+    let peeked = ask(&served, "peek", &staff).await;
+    assert_eq!((&peeked["status"], &peeked["reason"]), (&json!(403), &json!("blocked")));
+    let mut reset = staff.clone();
+    reset.as_object_mut().unwrap().remove("cost");
+    let cleared = ask(&served, "reset", &reset).await;
+    assert_eq!(each(&cleared["rules"], "reset")[3], ("off-limits".to_owned(), json!(false)));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_domain_that_is_off_has_nothing_to_do() {
+    let served = Served::start(permitting(&RULES.replace("domain: default", "domain: default\nmode: off"))).await;
+    let question = json!({ "subject": "s", "cost": 2 });
+    assert_eq!(ask(&served, "peek", &question).await["allowed"], true);
+    assert_eq!(ask(&served, "record", &question).await["limits"], json!([]));
+    assert_eq!(ask(&served, "refund", &question).await["rules"], json!([]));
+    assert_eq!(ask(&served, "reset", &json!({ "subject": "s" })).await["rules"], json!([]));
+    let acquired = ask(&served, "acquire", &question).await;
+    assert_eq!((&acquired["allowed"], &acquired["lease"]), (&json!(true), &json!(null)));
+    served.stop().await;
+}
+
+/// In shadow nothing is refused, and all is counted.
+#[tokio::test]
+async fn a_domain_in_shadow_counts() {
+    let served = Served::start(permitting(&RULES.replace("domain: default", "domain: default\nmode: shadow"))).await;
+    let question = json!({ "subject": "s", "cost": 15 });
+    ask(&served, "record", &question).await;
+    let peeked = ask(&served, "peek", &json!({ "subject": "s" })).await;
+    assert_eq!((&peeked["allowed"], &peeked["limits"][0]["allowed"]), (&json!(true), &json!(false)));
+    assert_eq!(ask(&served, "refund", &question).await["rules"][0]["refunded"], 15);
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn bad_questions_change_nothing() {
+    let served = Served::start(permitting(RULES)).await;
+    for (operation, question, pointer) in [
+        ("refund", json!({ "subject": "s" }), "/cost"),
+        ("record", json!({ "subject": "s", "cost": 0 }), "/cost"),
+        ("record", json!({ "subject": "s", "cost": 1, "rules": ["bucket"] }), "/rules"),
+        ("refund", json!({ "subject": "s", "cost": 1, "rules": ["bukket"] }), "/rules"),
+        ("reset", json!({ "subject": "s", "rules": ["off-limits"] }), "/rules"),
+        ("reset", json!({ "subject": "s", "cost": 1 }), "/cost"),
+        ("peek", json!({ "domain": "elsewhere" }), "/domain"),
+        ("refund", json!({ "domain": "elsewhere", "cost": 1 }), "/domain"),
+        ("check", json!({ "subject": "s", "limits": { "quota": { "limit": 1, "window": "1s", "burst": 2 } } }), "/limits/quota/burst"),
+    ] {
+        let answer = send(&served, operation, &question).await;
+        assert_eq!((answer.status, &answer.json()["errors"][0]["pointer"]), (StatusCode::BAD_REQUEST, &json!(pointer)), "{operation} {question}");
+    }
+    let unpermitted = served.post("/v1/check", &json!({})).await;
+    assert_eq!(unpermitted.status, StatusCode::UNAUTHORIZED);
+    let text = metrics(&served).await;
+    assert!(text.contains("weir_operations_total{operation=\"refund\",outcome=\"bad\"} 2\n"), "{text}");
+    served.stop().await;
+}
+
+/// Each operation is refused where the listener's settings do not name it, before its body is looked at; what every listener serves is not.
+#[tokio::test]
+async fn operations_are_served_where_they_are_named() {
+    for permission in [Permission::Record, Permission::Refund, Permission::Reset] {
+        let mut settings = permitting(RULES);
+        settings.listen.tcp_operations = Permission::ALL.into_iter().filter(|other| *other != permission).collect();
+        let served = Served::start(settings).await;
+        let answer = send(&served, permission.as_str(), &json!({ "nonsense": 1 })).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN);
+        let detail = format!(
+            "the operation {permission} is not accepted by this listener; to allow it, name {permission} in WEIR_AGENT_TCP_OPERATIONS, and give the listener a token"
+        );
+        assert_eq!((&answer.json()["detail"], &answer.json()["type"]), (&json!(detail), &json!("urn:weir:problem:not-permitted")));
+        for operation in ["check", "peek", "acquire"] {
+            ask(&served, operation, &json!({ "subject": "s" })).await;
+        }
+        served.stop().await;
+    }
+}
+
+/// Without its shards each operation says what it could not do, and does not fail.
+#[tokio::test]
+async fn without_shards_operations_say_so() {
+    let mut settings = permitting(&RULES.replace("  - name: quota", "    on_failure: { mode: closed }\n  - name: quota"));
+    settings.counters = Counters::Shards(Vec::new());
+    let served = Served::start(settings).await;
+    let question = json!({ "subject": "s", "cost": 2 });
+    let peeked = ask(&served, "peek", &question).await;
+    assert_eq!((&peeked["status"], &peeked["degraded"]["cause"]), (&json!(503), &json!("no_shards")));
+    let recorded = ask(&served, "record", &question).await;
+    let expected = [("bucket", false), ("quota", true), ("trial", true)];
+    assert_eq!(each(&recorded["limits"], "recorded"), by_rule(&expected.map(|(rule, recorded)| (rule, json!(recorded)))));
+    assert_eq!(recorded["degraded"], json!({ "mode": "closed", "cause": "no_shards" }));
+    let refunded = ask(&served, "refund", &question).await;
+    assert_eq!(refunded["rules"][0], json!({ "rule": "bucket", "refunded": null, "error": "no_shards" }));
+    let cleared = ask(&served, "reset", &json!({ "subject": "s" })).await;
+    assert_eq!(cleared["rules"][0], json!({ "rule": "bucket", "reset": null, "error": "no_shards" }));
+    let text = metrics(&served).await;
+    for operation in ["peek", "record", "refund", "reset"] {
+        assert!(text.contains(&format!("weir_operations_total{{operation=\"{operation}\",outcome=\"degraded\"}} 1\n")), "{operation}: {text}");
+    }
+    assert!(!text.contains("weir_decisions_total{"), "none of these is a decision: {text}");
+    served.stop().await;
+}
