@@ -1,10 +1,10 @@
 
--- fixed_window: at most `limit` units in each window, windows aligned to the epoch.
+-- fixed_window: at most `limit` units in each window, windows aligned to the epoch, or as a calendar has them.
 --
 -- State: a string of 20 bytes: count (7), start of the window in µs (7), length of the window in µs (6).
 local function fixed_window()
-  -- By place in the request: units in the window, and its start.
-  local counts, starts = {}, {}
+  -- By place in the request: units in the window, its start and its length.
+  local counts, starts, lengths = {}, {}, {}
 
   local function parse(text)
     if #text == 20 then
@@ -15,23 +15,45 @@ local function fixed_window()
     end
   end
 
-  local function store(key, count, start, window)
-    local text = pack('<I7I7I6', count, start, window)
-    call('SET', key, text, 'PXAT', expiry(start + window - now))
+  local function store(key, count, start, length)
+    local text = pack('<I7I7I6', count, start, length)
+    call('SET', key, text, 'PXAT', expiry(start + length - now))
+  end
+
+  -- Start and length of the window that `time` lies in, which is now or later; none after the next of a calendar.
+  local function window_of(b, time)
+    local start = current_starts[b]
+    if start then
+      local ends = current_ends[b]
+      if time < ends then
+        return start, ends - start
+      end
+      return ends, next_ends[b] - ends
+    end
+    local window = windows[b]
+    return floor(time / window) * window, window
   end
 
   -- The usual calls in one piece, for speed: requests of one limit that pass, in the window that is stored. Answers calls from `k` on with
   -- the new state, up to the first that is not usual, which has changed nothing; returns the place of that.
   local function run(k, last)
+    local shape, b, current, window, capacity, cost
     while k <= last do
-      local key, shape, text = KEYS[k], shapes[k], found[k]
-      local b = runs[shape] == 3 and shape_bounds[shape]
-      if not b or not text or #text ~= 20 then
+      if shapes[k] ~= shape then
+        shape = shapes[k]
+        if runs[shape] ~= 3 then
+          return k
+        end
+        b, cost = shape_bounds[shape], shape_costs[shape]
+        capacity = capacities[b]
+        current, window = window_of(b, now)
+      end
+      local key, text = KEYS[k], found[k]
+      if not text or #text ~= 20 then
         return k
       end
       local count, start, length = unpick('<I7I7I6', text)
-      local cost = shape_costs[shape]
-      if length ~= windows[b] or start > now or start + length <= now or start % length ~= 0 or cost > capacities[b] - count then
+      if start ~= current or length ~= window or cost > capacity - count then
         return k
       end
       text = pack('<I7', count + cost) .. sub(text, 8)
@@ -50,71 +72,73 @@ local function fixed_window()
     end
   end
 
-  -- The window that `time` lies in.
-  local function start_of(time, window)
-    return floor(time / window) * window
+  -- Whether a window that begins then lies too far ahead to be true.
+  local function is_garbage(b, start)
+    if current_starts[b] then
+      return start >= next_ends[b]
+    end
+    return start > now + windows[b]
   end
 
-  -- Count and start of the current window, which is never one before the stored one. Units of a window of another length count whole if
+  -- Count, start and length of the current window, which is never one before the stored one. Units of a window of other edges count whole if
   -- that window reaches into this one: when in it they were consumed is not known.
-  local function view(i, key, text, b, cost)
-    local window = windows[b]
+  local function view(i, key, text, b)
     local count, start, length
     if text then
       count, start, length = parse(text)
     end
-    if count and start <= now + window then
-      local current = start_of(start > now and start or now, window)
+    if count and not is_garbage(b, start) then
+      local current, window = window_of(b, start > now and start or now)
       if start + length <= current then
-        return 0, current
+        return 0, current, window
       end
-      if length ~= window and cost > 0 then
+      if writes and (start ~= current or length ~= window) then
         store(key, count, current, window)
       end
-      return count, current
+      return count, current, window
     end
     if text and #text == 20 then
-      discard(i, key, cost)
-      return 0, start_of(now, window)
+      discard(i, key)
+      return 0, window_of(b, now)
     end
-    local units, time = adopt(i, key, text, b, cost)
-    local current = start_of(time, window)
-    if units > 0 and cost > 0 then
+    local units, time = adopt(i, key, text, b)
+    local current, window = window_of(b, time)
+    if units > 0 and writes then
       store(key, units, current, window)
     end
-    return units, current
+    return units, current, window
   end
 
   -- Units that may still pass. Sets retries[i] if that is less than the cost.
   local function read(i, key, text, b, cost)
-    local count, start = view(i, key, text, b, cost)
-    counts[i], starts[i] = count, start
+    local count, start, length = view(i, key, text, b)
+    counts[i], starts[i], lengths[i] = count, start, length
     local room = capacities[b] - count
     if cost > room then
-      local left = start + windows[b] - now
-      heal(key, cost, left)
+      local left = start + length - now
+      heal(key, left)
       retries[i] = cost <= capacities[b] and left or -1
     end
     return room
   end
 
-  local function reset(i, b)
-    return counts[i] > 0 and starts[i] + windows[b] - now or 0
+  local function reset(i)
+    return counts[i] > 0 and starts[i] + lengths[i] - now or 0
   end
 
-  local function take(i, key, b, cost)
-    store(key, counts[i] + cost, starts[i], windows[b])
-    return starts[i] + windows[b] - now
+  local function take(i, key, _, cost)
+    store(key, counts[i] + cost, starts[i], lengths[i])
+    return starts[i] + lengths[i] - now
   end
 
-  -- Gives units back that were consumed at `time`, if their window is still the one that counts; returns how many.
+  -- Gives units back that were consumed at `time` (0: now), if their window is still the one that counts; returns how many.
   local function give(key, b, units, time)
     local text = try('GET', key)
     if type(text) ~= 'string' then
       return 0
     end
     local count, start, length = parse(text)
-    if not count or time < start or time >= start + length or start + length <= now or start > now + windows[b] then
+    if not count or time ~= 0 and (time < start or time >= start + length) or start + length <= now or start > now + windows[b] then
       return 0
     end
     local given = units < count and units or count

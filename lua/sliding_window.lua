@@ -141,7 +141,7 @@ local function sliding_window()
   end
 
   -- Reads our own state under another window, which is rewritten. Returns the slots; nil if it is unreadable.
-  local function change(i, key, sum, last, old_width, b, cost)
+  local function change(i, key, sum, last, old_width, b)
     local window = windows[b]
     local width = ceil(window / 60)
     local old = live_slots(key, sum, last, old_width)
@@ -150,9 +150,9 @@ local function sliding_window()
     end
     local slots, present
     slots, sum, last, present = rebin(old, last, old_width, width)
-    if cost > 0 and sum > 0 then
+    if writes and sum > 0 then
       store(key, slots, sum, last, width, window)
-    elseif cost > 0 then
+    elseif writes then
       call('DEL', key)
     end
     sums[i], newest[i], slots_now[i], current[i] = sum, last, present, slots[present] or 0
@@ -161,14 +161,14 @@ local function sliding_window()
 
   -- Reads our own state; returns whether it is readable, and the slots where they had to be read. `here` is what the hash holds at the
   -- place of the current slot.
-  local function own(i, key, text, here, b, cost)
+  local function own(i, key, text, here, b)
     local width = ceil(windows[b] / 60)
     local sum, last, old_width, old_window = parse(text)
     if not sum or last * old_width > now + windows[b] then
       return false
     end
     if old_window ~= windows[b] then
-      local slots = change(i, key, sum, last, old_width, b, cost)
+      local slots = change(i, key, sum, last, old_width, b)
       return slots ~= nil, slots
     end
     local slot, units = floor(now / width), 0
@@ -207,7 +207,7 @@ local function sliding_window()
         return false
       end
     end
-    heal(key, cost, (newest[i] + SLOTS) * width - now)
+    heal(key, (newest[i] + SLOTS) * width - now)
     retries[i] = cost <= capacities[b] and wait(slots, sums[i], newest[i], width, capacities[b] - cost) or -1
     return true
   end
@@ -218,15 +218,15 @@ local function sliding_window()
   end
 
   -- Nothing of ours under the key: takes over what another algorithm left, if any. Returns the slots.
-  local function convert(i, key, text, b, cost)
+  local function convert(i, key, text, b)
     local width = ceil(windows[b] / 60)
-    local units, time = adopt(i, key, text, b, cost)
+    local units, time = adopt(i, key, text, b)
     local last = floor(time / width)
     local slots = {}
     sums[i], newest[i], slots_now[i], current[i] = units, last, last, units
     if units > 0 then
       slots[last] = units
-      if cost > 0 then
+      if writes then
         store(key, slots, units, last, width, windows[b])
       end
     end
@@ -241,17 +241,17 @@ local function sliding_window()
     stale[i] = nil
     if got[1] then
       local readable
-      readable, slots = own(i, key, got[1], got[2], b, cost)
+      readable, slots = own(i, key, got[1], got[2], b)
       if not readable then
-        discard(i, key, cost)
+        discard(i, key)
         start_empty(i, b)
         slots = {}
       end
     else
-      slots = convert(i, key, text, b, cost)
+      slots = convert(i, key, text, b)
     end
     if cost > capacity - sums[i] and not refuse(i, key, b, cost, slots) then
-      discard(i, key, cost)
+      discard(i, key)
       start_empty(i, b)
       retries[i] = cost > capacity and -1
     end

@@ -1,9 +1,9 @@
--- Everything in this folder is one script: state.lua, token_bucket.lua, sliding_window.lua, fixed_window.lua and driver.lua, in this
--- order. It is the only code that changes a counter in Redis or Valkey. core/src/algorithm holds the same arithmetic in Rust; where a
+-- Everything in this folder is one script: state.lua, token_bucket.lua, sliding_window.lua, fixed_window.lua, sliding_log.lua,
+-- concurrency.lua and driver.lua, in this order. It is the only code that changes a counter in Redis or Valkey. core/src/algorithm holds the same arithmetic in Rust; where a
 -- step is in doubles here it is in f64 there, in the same order, and the conformance tests compare the two.
 --
--- Rules that hold throughout: the clock is read once; every key comes from KEYS; no random numbers; every write sets a TTL; a call of
--- cost 0 (a peek) writes nothing at all. Lua has only doubles, which hold whole numbers up to 2^53: microseconds since the epoch and unit
+-- Rules that hold throughout: the clock is read once; every key comes from KEYS; no random numbers; every write sets a TTL; a call
+-- that only looks writes nothing at all. Lua has only doubles, which hold whole numbers up to 2^53: microseconds since the epoch and unit
 -- counts fit. A server prints a number argument with 17 digits, slowly, and some print large ones as 1e+15: numbers are formatted here.
 --
 -- Speed matters: a server runs this once per batch, on its only thread, and makes every function, table and string of it anew. So an
@@ -27,17 +27,23 @@ local now = clock[1] * 1000000 + clock[2]
 -- The bounds that this batch uses. A rate is what a token bucket drains in a step of 16 µs, in 1/65536 units times the window.
 local limits, capacities, windows, rates = {}, {}, {}, {}
 
+-- For bounds that follow a calendar: when the current window begins and ends, and when the next ends.
+local current_starts, current_ends, next_ends = {}, {}, {}
+
 -- The shapes of its calls: a bound, a cost, and the number of the algorithm that may answer such a call in one piece (see driver.lua), or
--- false. And by place in the batch: the shape of a call.
-local shape_bounds, shape_costs, runs, shapes = {}, {}, {}, nil
+-- false; for those whether no counter may be created. And by place in the batch: the shape of a call.
+local shape_bounds, shape_costs, creates_nothing, runs, shapes = {}, {}, {}, {}, nil
 
 -- By place in the batch: what is answered, and in which form.
 local marks, out = {}, {}
 local STATE = '\4'
 
--- By place in the request: microseconds until the cost would pass where it does not (-1: never), else false; 2 where foreign state was
--- replaced, else 0.
-local retries, replaced = {}, {}
+-- By place in the request: units to take; the lease to acquire; microseconds until the cost would pass where it does not (-1: never), else
+-- false; 2 where foreign state was replaced, else 0.
+local costs, leases, retries, replaced = {}, {}, {}, {}
+
+-- Of the call at hand: whether it may write, and its lease or false.
+local writes, lease
 
 -- What lies under each key of the batch as a string, or false; and whether the others are known not to exist (nil: nobody asked yet).
 local found, none_exists
@@ -48,6 +54,13 @@ local algorithm
 -- Whether `n` is a number of units: whole, and within what a double holds exactly. (Not a number is neither above nor below.)
 local function is_count(n)
   return n ~= nil and n >= 0 and n <= EXACT and n % 1 == 0
+end
+
+-- The shard's clock as a score of a sorted set.
+local time_text
+local function now_text()
+  time_text = time_text or format('%.0f', now)
+  return time_text
 end
 
 -- The millisecond of the shard's clock through which state must live that counts for `us` more microseconds: a whole second, at least one
@@ -88,39 +101,55 @@ local function exists(key)
   return not none_exists and call('EXISTS', key) == 1
 end
 
--- Removes state that nobody can read, which starts empty and is reported. A peek leaves it for the first real call.
-local function discard(i, key, cost)
-  if cost > 0 then
+-- Removes state that nobody can read, which starts empty and is reported. A look leaves it for the first real call.
+local function discard(i, key)
+  if writes then
     call('DEL', key)
     replaced[i] = 2
   end
 end
 
 -- Takes over the units that another algorithm counted under `key`: returns them, and the latest time stored with them or now. All of
--- them count as consumed at that time, whenever they really were. Afterwards the key is gone (except for a peek), so a caller that gets
--- units must write them at once: converted again by each call, they would be put at "now" for ever.
-local function adopt(i, key, text, b, cost)
+-- them count as consumed at that time, whenever they really were. Afterwards the key is gone (except for a look), so a caller that gets
+-- units must write them at once: converted again by each call, they would be put at "now" for ever. Who is in flight (`concurrency`) says nothing
+-- about what was consumed: such state is no units, and takes over none.
+local function adopt(i, key, text, b)
   local units, time
   if text then
     units, time = algorithm(#text == 20 and 3 or 1).units(text)
   elseif not exists(key) then
     return 0, now
   else
-    units, time = algorithm(2).units(key)
+    local kind = call('TYPE', key).ok
+    if kind == 'hash' or kind == 'zset' then
+      units, time = algorithm(kind == 'hash' and 2 or 4).units(key, b)
+    end
   end
   if not units or time > now + windows[b] or (units > capacities[b] and call('PTTL', key) == -1) then
-    discard(i, key, cost)
+    discard(i, key)
     return 0, now
   end
-  if cost > 0 then
+  if writes then
     call('DEL', key)
   end
   return units, time > now and time or now
 end
 
 -- Gives a key that lost its TTL one that fits its state, which counts for `us` more microseconds. Only another hand takes a TTL away.
-local function heal(key, cost, us)
-  if cost > 0 and call('PTTL', key) == -1 then
+local function heal(key, us)
+  if writes and call('PTTL', key) == -1 then
     call('PEXPIREAT', key, expiry(us))
+  end
+end
+
+-- The same for state that does not say under which window it was written: the TTL follows the window, also where it was changed.
+local function expire(key, us)
+  if writes then
+    local at = expiry(us)
+    local off = call('PTTL', key) - (at - floor(now / 1000))
+    -- A server whose clock runs on during a script may be a millisecond further.
+    if off < -2 or off > 2 then
+      call('PEXPIREAT', key, at)
+    end
   end
 end

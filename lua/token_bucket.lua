@@ -118,7 +118,7 @@ local function token_bucket()
         if used < 0 then
           used = 0
         end
-      elseif exists(keys[k]) then
+      elseif creates_nothing[shape] or exists(keys[k]) then
         return k
       end
       if cost > capacity - used then
@@ -138,14 +138,14 @@ local function token_bucket()
   end
 
   -- No state of ours under the key, or none that can be read. Returns used units and their time.
-  local function start(i, key, text, b, cost)
+  local function start(i, key, text, b)
     if text and (#text == 12 or #text == 16) then
-      discard(i, key, cost)
+      discard(i, key)
       return 0, present
     end
-    local used, time = adopt(i, key, text, b, cost)
+    local used, time = adopt(i, key, text, b)
     local step = floor(time / STEP)
-    if used > 0 and cost > 0 then
+    if used > 0 and writes then
       local scale = rescale(used, capacities[b])
       store(key, used, step, wait(used, step, b, scale))
     end
@@ -158,9 +158,9 @@ local function token_bucket()
     local capacity = capacities[b]
     local ttl = call('PTTL', key)
     if ttl == -1 and used_now[i] > capacity then
-      discard(i, key, cost)
+      discard(i, key)
       base[i], since[i], used_now[i] = 0, present, 0
-    elseif ttl == -1 and cost > 0 then
+    elseif ttl == -1 and writes then
       call('PEXPIREAT', key, expiry(wait(base[i], since[i], b, scale)))
     end
     if cost > capacity then
@@ -181,7 +181,7 @@ local function token_bucket()
       used, step = parse(text)
     end
     if not used or step * STEP > now + windows[b] then
-      used, step = start(i, key, text, b, cost)
+      used, step = start(i, key, text, b)
     end
     local capacity, scale = capacities[b], FRACTION
     if used > LARGE or capacity > LARGE then
@@ -216,8 +216,9 @@ local function token_bucket()
     if step < present then
       step = present
     end
-    if capacity > LARGE then
-      scale = scale_for(capacity)
+    -- Past the capacity only where it was recorded.
+    if capacity > LARGE or used > LARGE then
+      scale, used = rescale(used, capacity)
     end
     local us = wait(used, step, b, scale)
     store(key, used, step, us)

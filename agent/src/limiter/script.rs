@@ -29,6 +29,8 @@ const SOURCE: &str = concat!(
     include_str!("../../../lua/token_bucket.lua"),
     include_str!("../../../lua/sliding_window.lua"),
     include_str!("../../../lua/fixed_window.lua"),
+    include_str!("../../../lua/sliding_log.lua"),
+    include_str!("../../../lua/concurrency.lua"),
     include_str!("../../../lua/driver.lua"),
 );
 

@@ -15,7 +15,7 @@ const fn shadow(key: CounterKey, bound: Bound) -> CounterCall {
 #[tokio::test]
 async fn a_refusing_limit_leaves_the_others_untouched() {
     for mut store in Clocked::each().await {
-        let wide = [bucket(100, 100, MINUTE), sliding(100, MINUTE), fixed(100, MINUTE)];
+        let wide = each(100, MINUTE);
         for (place, narrow) in each(2, MINUTE).into_iter().enumerate() {
             let subject = format!("user{place}");
             let mut calls: Vec<CounterCall> =
@@ -26,7 +26,7 @@ async fn a_refusing_limit_leaves_the_others_untouched() {
                 let replies = store.check_batch(0, &[&calls]).await.remove(0);
                 let left: Vec<u64> = replies.iter().map(|reply| reply.remaining).collect();
                 let expected = 100 - u64::min(round + 1, 2);
-                let mut expected = vec![expected; 3];
+                let mut expected = vec![expected; 4];
                 expected.insert(place, 1u64.saturating_sub(round));
                 assert_eq!(left, expected, "{} round {round}", store.name());
                 let passed: Vec<bool> = replies.iter().map(|reply| reply.allowed).collect();
@@ -59,10 +59,10 @@ async fn a_shadow_limit_never_refuses_and_is_written_only_with_the_request() {
 async fn each_request_of_a_batch_sees_what_the_one_before_wrote() {
     for mut store in Clocked::each().await {
         // The same key under three algorithms in one batch: converted each time, so the units stay.
-        let [bucket, sliding, fixed] = each(6, MINUTE).map(|bound| [call(key("a"), bound, 1)]);
-        let batch: [&[CounterCall]; 7] = [&bucket, &sliding, &fixed, &sliding, &bucket, &fixed, &bucket];
+        let [bucket, sliding, log, fixed] = each(9, MINUTE).map(|bound| [call(key("a"), bound, 1)]);
+        let batch: [&[CounterCall]; 10] = [&bucket, &sliding, &fixed, &sliding, &log, &bucket, &log, &fixed, &log, &bucket];
         let left: Vec<u64> = store.check_batch(0, &batch).await.iter().map(|replies| replies[0].remaining).collect();
-        assert_eq!(left, [5, 4, 3, 2, 1, 0, 0], "{}", store.name());
+        assert_eq!(left, [8, 7, 6, 5, 4, 3, 2, 1, 0, 0], "{}", store.name());
     }
 }
 

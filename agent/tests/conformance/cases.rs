@@ -4,7 +4,7 @@ use weir_agent::limiter::memory::MemoryStore;
 use weir_core::counter::CounterReply;
 use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
 
-use crate::calls::{DAY, HOUR, MINUTE, SECOND, allowed, bucket, call, each, fixed, key, key_of, sliding};
+use crate::calls::{DAY, HOUR, MINUTE, SECOND, allowed, bucket, call, each, each_large, fixed, key, key_of, log, sliding};
 use crate::clocked::{Clocked, ManualClock, State};
 
 const MILLISECOND: u64 = 1_000;
@@ -92,7 +92,7 @@ async fn bb_07_a_clock_that_steps_back_takes_nothing_away() {
 #[tokio::test]
 async fn bb_07_windows_do_not_go_back() {
     for mut store in Clocked::each().await.into_iter().filter(Clocked::can_step_back) {
-        for bound in [sliding(10, MINUTE), fixed(10, MINUTE)] {
+        for bound in [sliding(10, MINUTE), log(10, MINUTE), fixed(10, MINUTE)] {
             let (name, key) = (store.name(), key_of("a", bound.algorithm.as_str()));
             for (us, expected) in [(10 * HOUR, true), (10 * HOUR - 11 * SECOND, true), (10 * HOUR, false), (10 * HOUR - 11 * SECOND, false)]
             {
@@ -109,7 +109,7 @@ async fn bb_07_windows_do_not_go_back() {
 #[tokio::test]
 async fn bb_07_a_window_far_ahead_is_garbage() {
     for mut store in Clocked::each().await.into_iter().filter(Clocked::can_step_back) {
-        for bound in [sliding(10, MINUTE), fixed(10, MINUTE)] {
+        for bound in [sliding(10, MINUTE), log(10, MINUTE), fixed(10, MINUTE)] {
             let (name, counter, back) = (store.name(), key_of("a", bound.algorithm.as_str()), 10 * HOUR - 300 * SECOND);
             for _ in 0..12 {
                 store.check(10 * HOUR, call(counter, bound, 1)).await;
@@ -274,7 +274,10 @@ async fn bb_52_more_than_a_thousand_per_second() {
             assert_eq!(passed, expected, "{name} {subject}");
         }
         for limit in [1_001, 2_000, 999_999, 1_000_001, u64::from(u32::MAX)] {
-            for algorithm in Algorithm::ALL {
+            for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow, Algorithm::SlidingLog, Algorithm::FixedWindow] {
+                if limit > algorithm.max_limit() {
+                    continue;
+                }
                 // Four times the limit, in twentieths of it, over five seconds; the bucket starts full.
                 let bound = Bound { algorithm, limit, capacity: limit, window_us: SECOND, calendar: None };
                 let (key, cost) = (key_of("d", &format!("{limit}-{}", algorithm.as_str())), limit / 20);
@@ -292,7 +295,7 @@ async fn bb_52_more_than_a_thousand_per_second() {
 #[tokio::test]
 async fn the_largest_limits_count_exactly() {
     for mut store in Clocked::each().await {
-        for bound in each(MAX_UNITS, 366 * DAY) {
+        for bound in each_large(MAX_UNITS, 366 * DAY) {
             let key = key_of("a", bound.algorithm.as_str());
             let reply = store.check(0, call(key, bound, MAX_UNITS - 1)).await;
             assert_eq!((reply.allowed, reply.remaining), (true, 1), "{} {:?}", store.name(), bound.algorithm);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use weir_agent::limiter::memory::MemoryStore;
 use weir_agent::limiter::script;
-use weir_agent::limiter::store::Refund;
+use weir_agent::limiter::store::{Refund, Release};
 use weir_core::algorithm::{self, Counter};
 use weir_core::clock::Clock;
 use weir_core::counter::{CounterCall, CounterReply};
@@ -61,7 +61,7 @@ impl Clock for ManualClock {
 /// What a server holds of a counter.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// The fields of a hash, the bytes of a string.
+    /// The fields of a hash, the bytes of a string, the members of a sorted set.
     pub(crate) size: u64,
     /// How long it will be there.
     pub(crate) ttl_ms: i64,
@@ -145,6 +145,7 @@ impl Clocked {
         let size = match kind.as_str() {
             "hash" => redis::cmd("HLEN"),
             "string" => redis::cmd("STRLEN"),
+            "zset" => redis::cmd("ZCARD"),
             _ => return None,
         };
         let size = size.to_owned().arg(key.as_bytes()).query_async(connection).await.expect("a size");
@@ -166,6 +167,40 @@ impl Clocked {
             Self::Server { connection, sha, .. } => {
                 let reply = run(connection, sha, &script::encode_refunds(refunds), START + us).await;
                 script::decode_refunds(refunds, &reply).expect("a readable reply")
+            }
+        }
+    }
+}
+
+impl Clocked {
+    /// Clears counters, `us` after the start; returns whether there was one.
+    pub(crate) async fn reset(&mut self, us: u64, keys: &[CounterKey]) -> Vec<bool> {
+        match self {
+            Self::Model(counters) => {
+                keys.iter().map(|key| counters.remove(key).is_some_and(|counter| !counter.is_expired(START + us))).collect()
+            }
+            Self::Memory(store, clock) => {
+                clock.set(us);
+                store.reset_now(keys)
+            }
+            Self::Server { connection, sha, .. } => {
+                let reply = run(connection, sha, &script::encode_resets(keys), START + us).await;
+                script::decode_done(keys.len(), &reply).expect("a readable reply")
+            }
+        }
+    }
+
+    /// Ends leases, `us` after the start; returns whether each was there.
+    pub(crate) async fn release(&mut self, us: u64, releases: &[Release]) -> Vec<bool> {
+        match self {
+            Self::Model(counters) => releases.iter().map(|release| end(counters, release, START + us)).collect(),
+            Self::Memory(store, clock) => {
+                clock.set(us);
+                store.release_now(releases)
+            }
+            Self::Server { connection, sha, .. } => {
+                let reply = run(connection, sha, &script::encode_releases(releases), START + us).await;
+                script::decode_done(releases.len(), &reply).expect("a readable reply")
             }
         }
     }
@@ -196,4 +231,11 @@ fn give_back(counters: &mut HashMap<CounterKey, Counter>, refund: &Refund, now: 
     let given = algorithm::give_back(&mut counter, &refund.bound, refund.units, refund.time_us, refund.lease.as_ref(), now);
     counters.extend(counter.map(|counter| (refund.key, counter)));
     given
+}
+
+fn end(counters: &mut HashMap<CounterKey, Counter>, release: &Release, now: u64) -> bool {
+    let mut counter = counters.remove(&release.key);
+    let ended = algorithm::release(&mut counter, &release.lease, now);
+    counters.extend(counter.map(|counter| (release.key, counter)));
+    ended
 }

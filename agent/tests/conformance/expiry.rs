@@ -10,7 +10,7 @@ use weir_testbed::await_until;
 use crate::calls::{HOUR, MINUTE, SECOND, bucket, call, each, key, key_of, sliding};
 use crate::servers::{Server, connect};
 
-/// BB-08: 2,000 checks, 20 at once, 100 subjects, three algorithms; at every moment every key has a TTL, and two windows later none is left.
+/// BB-08: 2,000 checks, 20 at once, 100 subjects, four algorithms; at every moment every key has a TTL, and two windows later none is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bb_08_every_counter_expires() {
     for server in Server::each().await {
@@ -20,7 +20,7 @@ async fn bb_08_every_counter_expires() {
                 tokio::spawn(async move {
                     let store = weir_agent::limiter::script::RedisStore::new(connect(&url).await);
                     for hit in 0..100 {
-                        let bound = each(3, SECOND)[hit % 3];
+                        let bound = each(3, SECOND)[hit % 4];
                         let subject = format!("user{}", (task * 7 + hit as u64 * 13) % 100);
                         store.check(&[&[call(key_of(&subject, bound.algorithm.as_str()), bound, 1)]]).await.expect("a decision");
                     }

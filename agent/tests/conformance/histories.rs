@@ -2,13 +2,14 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use weir_agent::limiter::store::Refund;
-use weir_core::counter::CounterCall;
+use weir_agent::limiter::store::{Refund, Release};
+use weir_core::calendar::CalendarUnit;
+use weir_core::counter::{Action, CounterCall};
 use weir_core::key::CounterKey;
 use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
 use weir_testbed::Flavor;
 
-use crate::calls::{DAY, HOUR, MINUTE, SECOND, key_of};
+use crate::calls::{DAY, HOUR, MINUTE, SECOND, calendar as calendar_of, key_of, lease};
 use crate::clocked::Clocked;
 
 /// One event of a history, on counters named by small numbers.
@@ -18,8 +19,12 @@ enum Event {
     Clock(i64),
     /// A batch of requests.
     Check(Vec<Vec<Call>>),
-    /// What was consumed `ago` microseconds before goes back.
-    Refund { call: Call, ago: u64 },
+    /// What was consumed `ago` microseconds before goes back; nobody knows when, if `None`.
+    Refund { call: Call, ago: Option<u64> },
+    /// Counters are cleared.
+    Reset(Vec<u8>),
+    /// A lease ends.
+    Release { counter: u8, lease: u8 },
 }
 
 #[derive(Debug, Clone)]
@@ -28,6 +33,21 @@ struct Call {
     bound: Bound,
     cost: u64,
     shadow: bool,
+    action: Action,
+    lease: Option<u8>,
+    may_create: bool,
+}
+
+impl Call {
+    fn of(&self, case: u64) -> CounterCall {
+        CounterCall {
+            shadow: self.shadow,
+            action: self.action,
+            lease: self.lease.map(|number| lease(number.into())),
+            may_create: self.may_create,
+            ..CounterCall::check(key(case, self.counter), self.bound, self.cost)
+        }
+    }
 }
 
 fn bound() -> impl Strategy<Value = Bound> {
@@ -36,23 +56,30 @@ fn bound() -> impl Strategy<Value = Bound> {
     let large = prop_oneof![1_000..2_000_000u64, Just(1 << 32), Just(1 << 37), (1 << 37)..MAX_UNITS, Just(MAX_UNITS)];
     let units = prop_oneof![6 => small, 1 => large].boxed();
     let window = prop::sample::select(vec![SECOND, SECOND + 1_000, 7 * SECOND, MINUTE, HOUR, DAY, 366 * DAY]);
-    (algorithm, units.clone(), prop::option::of(units), window).prop_map(|(algorithm, limit, burst, window_us)| {
-        let capacity = match algorithm {
-            Algorithm::TokenBucket => burst.unwrap_or(limit).max(1),
-            _ => limit,
-        };
-        Bound { algorithm, limit, capacity, window_us, calendar: None }
-    })
+    let zones = ["UTC", "Europe/Zurich", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "Pacific/Apia"];
+    let calendar = (prop::sample::select(CalendarUnit::ALL.to_vec()), prop::sample::select(zones.to_vec()));
+    (algorithm, units.clone(), prop::option::of(units), window, prop::option::of(calendar)).prop_map(
+        |(algorithm, limit, burst, window_us, unit_and_zone)| {
+            let limit = limit.min(algorithm.max_limit());
+            if let (Algorithm::FixedWindow, Some((unit, zone))) = (algorithm, unit_and_zone) {
+                return calendar_of(limit, unit, zone);
+            }
+            let capacity = match algorithm {
+                Algorithm::TokenBucket => burst.unwrap_or(limit).max(1),
+                _ => limit,
+            };
+            Bound { algorithm, limit, capacity, window_us, calendar: None }
+        },
+    )
 }
 
 fn call(bounds: Vec<Bound>) -> impl Strategy<Value = Call> {
     let cost = prop_oneof![8 => Just(1u64), 2 => 0..=5u64, 1 => 0..=120u64, 1 => 0..=MAX_UNITS];
-    (0..4u8, prop::sample::select(bounds), cost, prop::bool::weighted(0.2)).prop_map(|(counter, bound, cost, shadow)| Call {
-        counter,
-        bound,
-        cost,
-        shadow,
-    })
+    let action = prop_oneof![8 => Just(Action::Check), 1 => Just(Action::Peek), 1 => Just(Action::Record)];
+    let weighted = prop::bool::weighted;
+    (0..4u8, prop::sample::select(bounds), cost, weighted(0.2), action, prop::option::weighted(0.95, 0..30u8), weighted(0.9)).prop_map(
+        |(counter, bound, cost, shadow, action, lease, may_create)| Call { counter, bound, cost, shadow, action, lease, may_create },
+    )
 }
 
 /// One to three limits, on different counters.
@@ -70,14 +97,18 @@ fn event(bounds: Vec<Bound>) -> impl Strategy<Value = Event> {
         4 => 1..=40i64,
         6 => 1..=2 * second,
         4 => 1..=100 * second,
-        1 => 1..=200_000 * second,
+        2 => 1..=200_000 * second,
+        1 => 1..=4_000_000 * second,
         1 => -20 * second..=-1,
         1 => -4_000 * second..=-1,
+        1 => -2_000_000 * second..=-1,
     ];
     prop_oneof![
-        4 => clock.prop_map(Event::Clock),
-        8 => prop::collection::vec(request(bounds.clone()), 1..=6).prop_map(Event::Check),
-        1 => (call(bounds), 0..=70 * SECOND).prop_map(|(call, ago)| Event::Refund { call, ago }),
+        8 => clock.prop_map(Event::Clock),
+        16 => prop::collection::vec(request(bounds.clone()), 1..=6).prop_map(Event::Check),
+        2 => (call(bounds), prop::option::of(0..=70 * SECOND)).prop_map(|(call, ago)| Event::Refund { call, ago }),
+        1 => prop::collection::vec(0..4u8, 1..=2).prop_map(Event::Reset),
+        2 => (0..4u8, 0..30u8).prop_map(|(counter, lease)| Event::Release { counter, lease }),
     ]
 }
 
@@ -92,23 +123,33 @@ fn key(case: u64, counter: u8) -> CounterKey {
 
 /// Plays a history on both and compares every reply.
 async fn replay(case: u64, history: &[Event], model: &mut Clocked, server: &mut Clocked) -> Result<(), TestCaseError> {
-    let mut now: u64 = 40 * DAY;
+    let mut now: u64 = 400 * DAY;
     for (place, event) in history.iter().enumerate() {
         match event {
             Event::Clock(us) => now = now.saturating_add_signed(*us),
             Event::Check(requests) => {
-                let to_call =
-                    |call: &Call| CounterCall { shadow: call.shadow, ..CounterCall::check(key(case, call.counter), call.bound, call.cost) };
-                let requests: Vec<Vec<CounterCall>> = requests.iter().map(|calls| calls.iter().map(to_call).collect()).collect();
+                let requests: Vec<Vec<CounterCall>> =
+                    requests.iter().map(|calls| calls.iter().map(|call| call.of(case)).collect()).collect();
                 let requests: Vec<&[CounterCall]> = requests.iter().map(Vec::as_slice).collect();
                 let (said, meant) = (server.check_batch(now, &requests).await, model.check_batch(now, &requests).await);
                 prop_assert_eq!(said, meant, "event {} at {}", place, now);
             }
             Event::Refund { call, ago } => {
-                let time_us = crate::calls::START + now.saturating_sub(*ago);
-                let refund = Refund { key: key(case, call.counter), bound: call.bound, units: call.cost, time_us, lease: None };
+                let time_us = ago.map_or(0, |ago| crate::calls::START + now.saturating_sub(ago));
+                let call = call.of(case);
+                let refund = Refund { key: call.key, bound: call.bound, units: call.units(), time_us, lease: call.lease };
                 let refund = std::slice::from_ref(&refund);
                 let (said, meant) = (server.refund(now, refund).await, model.refund(now, refund).await);
+                prop_assert_eq!(said, meant, "event {} at {}", place, now);
+            }
+            Event::Reset(counters) => {
+                let keys: Vec<CounterKey> = counters.iter().map(|counter| key(case, *counter)).collect();
+                let (said, meant) = (server.reset(now, &keys).await, model.reset(now, &keys).await);
+                prop_assert_eq!(said, meant, "event {} at {}", place, now);
+            }
+            Event::Release { counter, lease: number } => {
+                let release = [Release { key: key(case, *counter), lease: lease((*number).into()) }];
+                let (said, meant) = (server.release(now, &release).await, model.release(now, &release).await);
                 prop_assert_eq!(said, meant, "event {} at {}", place, now);
             }
         }

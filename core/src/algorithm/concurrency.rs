@@ -68,7 +68,7 @@ pub(super) fn read(place: &mut Place<'_>, bound: &Bound, cost: u64, lease: Optio
     let view = view(place, bound, lease);
     let room = bound.limit as f64 - view.count as f64;
     let refusal = (cost as f64 > room && !view.held).then(|| {
-        place.expire((view.newest + bound.window_us).saturating_sub(place.now));
+        place.expire(view.newest + bound.window_us - place.now);
         Refusal { retry_after_us: view.retry }
     });
     (view, room, refusal)

@@ -144,7 +144,7 @@ fn read(call: &CounterCall, counter: &mut Option<Counter>, now_us: u64) -> Read 
             (View::FixedWindow(view), room, refusal)
         }
         Algorithm::Concurrency => {
-            let (view, room, refusal) = concurrency::read(&mut place, &call.bound, asked, call.lease.as_ref());
+            let (view, room, refusal) = concurrency::read(&mut place, &call.bound, asked, call.lease.as_ref().filter(|_| call.writes()));
             (View::Concurrency(view), room, refusal)
         }
     };

@@ -86,7 +86,9 @@ pub(super) fn read(place: &mut Place<'_>, bound: &Bound, cost: u64) -> (View, f6
     let view = view(place, bound, cost);
     let room = bound.capacity as f64 - view.sum as f64;
     let refusal = (cost as f64 > room).then(|| {
-        place.expire((view.newest + bound.window_us).saturating_sub(place.now));
+        if view.sum > 0 {
+            place.expire(view.newest + bound.window_us - place.now);
+        }
         Refusal { retry_after_us: view.retry }
     });
     (view, room, refusal)

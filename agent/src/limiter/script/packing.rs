@@ -65,9 +65,7 @@ const fn flags_of(call: &CounterCall) -> u8 {
         flags |= RECORDS;
     }
     if !call.writes() {
-        if call.cost > 0 {
-            flags |= LOOKS;
-        }
+        flags |= LOOKS;
     } else {
         if !call.may_create && call.bound.limit > 0 {
             flags |= CREATES_NOTHING;
@@ -88,7 +86,10 @@ pub fn encode_refunds(refunds: &[Refund]) -> redis::Cmd {
     let mut calls = Vec::with_capacity(refunds.len() * 33);
     for refund in refunds {
         calls.push(bounds.number_of(refund.bound));
-        calls.extend_from_slice(&(refund.units as f64).to_le_bytes());
+        // Without a lease there is nothing to end.
+        let leaseless = refund.bound.algorithm == Algorithm::Concurrency && refund.lease.is_none();
+        let units = if leaseless { 0 } else { refund.units };
+        calls.extend_from_slice(&(units as f64).to_le_bytes());
         calls.extend_from_slice(&(refund.time_us as f64).to_le_bytes());
         calls.extend_from_slice(refund.lease.as_ref().map_or(&NONE, |lease| lease.as_bytes()));
     }
