@@ -189,7 +189,11 @@ async fn bad_questions_change_nothing() {
         ("check", json!({ "subject": "s", "limits": { "quota": { "limit": 1, "window": "1s", "burst": 2 } } }), "/limits/quota/burst"),
     ] {
         let answer = send(&served, operation, &question).await;
-        assert_eq!((answer.status, &answer.json()["errors"][0]["pointer"]), (StatusCode::BAD_REQUEST, &json!(pointer)), "{operation} {question}");
+        assert_eq!(
+            (answer.status, &answer.json()["errors"][0]["pointer"]),
+            (StatusCode::BAD_REQUEST, &json!(pointer)),
+            "{operation} {question}"
+        );
     }
     let unpermitted = served.post("/v1/check", &json!({})).await;
     assert_eq!(unpermitted.status, StatusCode::UNAUTHORIZED);
@@ -237,7 +241,10 @@ async fn without_shards_operations_say_so() {
     assert_eq!(cleared["rules"][0], json!({ "rule": "bucket", "reset": null, "error": "no_shards" }));
     let text = metrics(&served).await;
     for operation in ["peek", "record", "refund", "reset"] {
-        assert!(text.contains(&format!("weir_operations_total{{operation=\"{operation}\",outcome=\"degraded\"}} 1\n")), "{operation}: {text}");
+        assert!(
+            text.contains(&format!("weir_operations_total{{operation=\"{operation}\",outcome=\"degraded\"}} 1\n")),
+            "{operation}: {text}"
+        );
     }
     assert!(!text.contains("weir_decisions_total{"), "none of these is a decision: {text}");
     served.stop().await;

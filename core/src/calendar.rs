@@ -2,6 +2,8 @@
 //!
 //! Lua knows no time zones, so whoever asks a counter store sends the [`Edges`] around now, and the store chooses by its own clock.
 
+mod known;
+
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -178,9 +180,13 @@ pub struct Calendar {
 pub type Edges = [u64; 5];
 
 impl Calendar {
-    /// The windows around `now_us`, microseconds since the epoch (below 2^53).
+    /// The windows around `now_us`, microseconds since the epoch (below 2^53). Each thread remembers the last answer for a calendar.
     #[must_use]
     pub fn edges(self, now_us: u64) -> Edges {
+        known::edges(self, now_us, || self.work_out(now_us))
+    }
+
+    fn work_out(self, now_us: u64) -> Edges {
         let now = Timestamp::from_microsecond(i64::try_from(now_us).unwrap_or(i64::MAX)).unwrap_or(Timestamp::MAX);
         let edges = match self.unit.seconds() {
             Some(seconds) => self.edges_within_days(now, seconds),
@@ -361,14 +367,17 @@ mod tests {
         fn windows_partition_time(zone in 0..u16::try_from(ZONES.len()).unwrap(), unit in 0..5usize, second in 86_400_000..4_000_000_000u64, within in 0.0..1.0f64) {
             let calendar = Calendar { unit: CalendarUnit::ALL[unit], zone: Zone(zone) };
             let now = second * 1_000_000;
-            let edges = calendar.edges(now);
+            let edges = calendar.work_out(now);
             prop_assert!(edges.is_sorted_by(|a, b| a < b), "{edges:?}");
             prop_assert!(edges[1] <= now && now < edges[2]);
             prop_assert!(edges[2] - edges[1] <= calendar.unit.longest_us() + 3_600_000_000 * 23);
             let other = edges[1] + ((edges[2] - edges[1]) as f64 * within) as u64;
-            prop_assert_eq!(calendar.edges(other), edges);
-            prop_assert_eq!(&calendar.edges(edges[2])[..4], &edges[1..]);
-            prop_assert_eq!(&calendar.edges(edges[1] - 1)[1..], &edges[..4]);
+            prop_assert_eq!(calendar.work_out(other), edges);
+            prop_assert_eq!(&calendar.work_out(edges[2])[..4], &edges[1..]);
+            prop_assert_eq!(&calendar.work_out(edges[1] - 1)[1..], &edges[..4]);
+            for time in [now, other, edges[2], edges[1] - 1, now] {
+                prop_assert_eq!(calendar.edges(time), calendar.work_out(time), "remembered");
+            }
         }
     }
 }

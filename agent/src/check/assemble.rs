@@ -120,6 +120,10 @@ fn counted(bound: &Bound, answer: &LimitAnswer, limit: &mut LimitDecision) {
         Some(FailureMode::Closed) => (limit.reason, limit.retry_after_us) = (Reason::Unavailable, Some(UNAVAILABLE_RETRY_US)),
         Some(FailureMode::Local) | None => {
             (limit.remaining, limit.reset_after_us) = (reply.remaining.min(bound.capacity), reply.reset_after_us);
+            if bound.calendar.is_some() && answer.degraded.is_none() {
+                // That of the window which the counter is in, also where the shard's clock was set back.
+                limit.window_us = bound.window_at(reply.time_us + reply.reset_after_us.saturating_sub(1));
+            }
             if !reply.allowed {
                 limit.retry_after_us = reply.retry_after_us;
                 limit.reason = if reply.retry_after_us.is_some() { Reason::Limited } else { Reason::CostExceedsCapacity };

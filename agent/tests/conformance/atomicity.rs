@@ -14,7 +14,7 @@ const fn shadow(key: CounterKey, bound: Bound) -> CounterCall {
 
 #[tokio::test]
 async fn a_refusing_limit_leaves_the_others_untouched() {
-    for mut store in Clocked::each().await {
+    for mut store in Clocked::everywhere().await {
         let wide = each(100, MINUTE);
         for (place, narrow) in each(2, MINUTE).into_iter().enumerate() {
             let subject = format!("user{place}");
@@ -38,7 +38,7 @@ async fn a_refusing_limit_leaves_the_others_untouched() {
 
 #[tokio::test]
 async fn a_shadow_limit_never_refuses_and_is_written_only_with_the_request() {
-    for mut store in Clocked::each().await {
+    for mut store in Clocked::everywhere().await {
         let (enforced, shadowed) = (call(key_of("a", "enforced"), fixed(3, MINUTE), 1), shadow(key_of("a", "shadow"), sliding(2, MINUTE)));
         let mut seen = Vec::new();
         for _ in 0..5 {
@@ -57,7 +57,7 @@ async fn a_shadow_limit_never_refuses_and_is_written_only_with_the_request() {
 
 #[tokio::test]
 async fn each_request_of_a_batch_sees_what_the_one_before_wrote() {
-    for mut store in Clocked::each().await {
+    for mut store in Clocked::everywhere().await {
         // The same key under three algorithms in one batch: converted each time, so the units stay.
         let [bucket, sliding, log, fixed] = each(9, MINUTE).map(|bound| [call(key("a"), bound, 1)]);
         let batch: [&[CounterCall]; 10] = [&bucket, &sliding, &fixed, &sliding, &log, &bucket, &log, &fixed, &log, &bucket];
@@ -68,7 +68,7 @@ async fn each_request_of_a_batch_sees_what_the_one_before_wrote() {
 
 #[tokio::test]
 async fn an_empty_request_is_answered_with_nothing() {
-    for mut store in Clocked::each().await {
+    for mut store in Clocked::everywhere().await {
         let one = [call(key("a"), bucket(1, 1, MINUTE), 1)];
         let replies = store.check_batch(0, &[&[], &one, &[]]).await;
         assert_eq!(replies.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 0], "{}", store.name());
@@ -78,7 +78,7 @@ async fn an_empty_request_is_answered_with_nothing() {
 
 #[tokio::test]
 async fn what_one_shard_took_comes_back_when_another_refuses() {
-    for mut store in Clocked::each().await {
+    for mut store in Clocked::everywhere().await {
         for bound in each(5, MINUTE) {
             let taken = call(key_of("a", bound.algorithm.as_str()), bound, 2);
             let reply = store.check(0, &taken).await;
@@ -94,7 +94,7 @@ async fn what_one_shard_took_comes_back_when_another_refuses() {
 
 #[tokio::test]
 async fn a_refund_creates_no_key_and_drops_out_of_a_window_that_is_over() {
-    for mut store in Clocked::each().await {
+    for mut store in Clocked::everywhere().await {
         let bound = fixed(5, MINUTE);
         let taken = call(key("a"), bound, 2);
         let refund = Refund { key: taken.key, bound, units: 2, time_us: START, lease: None };
@@ -110,7 +110,7 @@ async fn a_refund_creates_no_key_and_drops_out_of_a_window_that_is_over() {
 
 #[tokio::test]
 async fn a_sliding_window_gives_back_from_the_newest_slot() {
-    for mut store in Clocked::each().await {
+    for mut store in Clocked::everywhere().await {
         let bound = sliding(10, MINUTE);
         for (us, cost) in [(0, 3), (10 * SECOND, 2), (20 * SECOND, 1)] {
             assert!(store.check(us, call(key("a"), bound, cost)).await.allowed);

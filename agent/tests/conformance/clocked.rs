@@ -14,7 +14,7 @@ use weir_core::algorithm::{self, Counter};
 use weir_core::clock::Clock;
 use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::key::CounterKey;
-use weir_testbed::{Flavor, Redis};
+use weir_testbed::{Cluster, Flavor, Redis, SLOTS, slot_of};
 
 use crate::calls::START;
 use crate::servers::connect;
@@ -68,17 +68,76 @@ pub(crate) struct State {
 }
 
 /// A store, and how it is told the time.
-#[allow(clippy::large_enum_variant, reason = "there are four of them")]
+#[allow(clippy::large_enum_variant, reason = "there are five of them")]
 pub(crate) enum Clocked {
     /// The models alone.
     Model(HashMap<CounterKey, Counter>),
     Memory(MemoryStore, Arc<ManualClock>),
-    Server {
-        _process: Redis,
-        connection: MultiplexedConnection,
-        sha: String,
-        name: &'static str,
-    },
+    Server(Nodes),
+}
+
+/// A server, or the nodes of a cluster, with the script behind a clock.
+pub(crate) struct Nodes {
+    name: &'static str,
+    connections: Vec<MultiplexedConnection>,
+    sha: String,
+    _processes: (Option<Redis>, Option<Cluster>),
+}
+
+impl Nodes {
+    async fn of(name: &'static str, urls: Vec<String>, processes: (Option<Redis>, Option<Cluster>)) -> Self {
+        let source = format!("{FAKE_CLOCK}{}", script::source());
+        let (mut connections, mut sha) = (Vec::new(), String::new());
+        for url in urls {
+            let mut connection = connect(&url).await;
+            sha = redis::cmd("SCRIPT").arg("LOAD").arg(&source).query_async(&mut connection).await.expect("the script compiles");
+            connections.push(connection);
+        }
+        Self { name, connections, sha, _processes: processes }
+    }
+
+    /// The node that owns a key; the slots are spread evenly, in order.
+    fn node(&mut self, key: &CounterKey) -> &mut MultiplexedConnection {
+        let last = self.connections.len() - 1;
+        let share = SLOTS / u16::try_from(last + 1).expect("a few nodes");
+        let place = usize::from(slot_of(key.as_bytes()) / share).min(last);
+        &mut self.connections[place]
+    }
+
+    /// Whether both may be in one call.
+    fn fit(&self, a: &[CounterCall], b: &[CounterCall]) -> bool {
+        let slot = |calls: &[CounterCall]| calls.first().map(|call| slot_of(call.key.as_bytes()));
+        self.connections.len() == 1 || slot(a) == slot(b)
+    }
+
+    /// Sends what the agent would send, to the script with the clock in front.
+    async fn run(&mut self, key: &CounterKey, command: &redis::Cmd, now: u64) -> Vec<u8> {
+        let mut clocked = redis::Cmd::new();
+        for (place, argument) in command.args_iter().enumerate() {
+            match argument {
+                redis::Arg::Simple(_) if place == 1 => clocked.arg(&self.sha),
+                redis::Arg::Simple(bytes) => clocked.arg(bytes),
+                _ => unreachable!("no cursors here"),
+            };
+        }
+        clocked.arg(now).query_async(self.node(key)).await.expect("a reply")
+    }
+
+    /// Decides a batch at `now`, with the calendar windows of another time; each request at most once.
+    async fn check(&mut self, now: u64, guess: u64, requests: &[&[CounterCall]]) -> Vec<Option<Vec<CounterReply>>> {
+        let mut replies = Vec::with_capacity(requests.len());
+        let batches: Vec<Vec<&[CounterCall]>> = requests.chunk_by(|a, b| self.fit(a, b)).map(<[_]>::to_vec).collect();
+        for batch in batches {
+            match batch.iter().flat_map(|calls| calls.first()).next() {
+                Some(first) => {
+                    let reply = self.run(&first.key, &script::encode(&batch, guess), now).await;
+                    replies.extend(script::decode(&batch, &reply).expect("a readable reply").replies);
+                }
+                None => replies.extend(batch.iter().map(|_| Some(Vec::new()))),
+            }
+        }
+        replies
+    }
 }
 
 impl Clocked {
@@ -93,10 +152,22 @@ impl Clocked {
 
     pub(crate) async fn server(flavor: Flavor) -> Self {
         let process = Redis::temporary(flavor).await.expect("a server");
-        let mut connection = connect(&process.url()).await;
-        let source = format!("{FAKE_CLOCK}{}", script::source());
-        let sha = redis::cmd("SCRIPT").arg("LOAD").arg(source).query_async(&mut connection).await.expect("the script compiles");
-        Self::Server { _process: process, connection, sha, name: if flavor == Flavor::Redis { "redis" } else { "valkey" } }
+        let name = if flavor == Flavor::Redis { "redis" } else { "valkey" };
+        Self::Server(Nodes::of(name, vec![process.url()], (Some(process), None)).await)
+    }
+
+    /// A Redis Cluster of three primaries.
+    pub(crate) async fn cluster() -> Self {
+        let cluster = Cluster::start(Flavor::Redis, 3).await.expect("a cluster");
+        let urls = cluster.nodes().iter().map(Redis::url).collect();
+        Self::Server(Nodes::of("cluster", urls, (None, Some(cluster))).await)
+    }
+
+    /// As [`each`](Self::each), and a cluster, which takes some seconds to start.
+    pub(crate) async fn everywhere() -> Vec<Self> {
+        let mut stores = vec![Self::cluster().await];
+        stores.extend(Self::each().await);
+        stores
     }
 
     /// Every store whose clock can be set; those that are not monotonic first.
@@ -108,7 +179,7 @@ impl Clocked {
         match self {
             Self::Model(_) => "model",
             Self::Memory(..) => "memory",
-            Self::Server { name, .. } => name,
+            Self::Server(nodes) => nodes.name,
         }
     }
 
@@ -130,17 +201,29 @@ impl Clocked {
                 clock.set(us);
                 store.check_now(requests)
             }
-            Self::Server { connection, sha, .. } => {
-                let reply = run(connection, sha, &script::encode(requests, START + us), START + us).await;
-                let decoded = script::decode(requests, &reply).expect("a readable reply");
-                decoded.replies.into_iter().map(|replies| replies.expect("edges around its time")).collect()
+            Self::Server(nodes) => {
+                let replies = nodes.check(START + us, START + us, requests).await;
+                replies.into_iter().map(|replies| replies.expect("edges around its time")).collect()
             }
         }
     }
 
+    /// The same, if this is a server, with the calendar windows of another time than the server's; `None` for requests that it does not take
+    /// with those.
+    pub(crate) async fn check_guessing(
+        &mut self,
+        us: u64,
+        guess_us: u64,
+        requests: &[&[CounterCall]],
+    ) -> Option<Vec<Option<Vec<CounterReply>>>> {
+        let Self::Server(nodes) = self else { return None };
+        Some(nodes.check(START + us, START + guess_us, requests).await)
+    }
+
     /// What is held of a counter `us` after the start, if this is a server.
     pub(crate) async fn state(&mut self, us: u64, key: &CounterKey) -> Option<State> {
-        let Self::Server { connection, .. } = self else { return None };
+        let Self::Server(nodes) = self else { return None };
+        let connection = nodes.node(key);
         let kind: String = redis::cmd("TYPE").arg(key.as_bytes()).query_async(connection).await.expect("a type");
         let size = match kind.as_str() {
             "hash" => redis::cmd("HLEN"),
@@ -149,8 +232,12 @@ impl Clocked {
             _ => return None,
         };
         let size = size.to_owned().arg(key.as_bytes()).query_async(connection).await.expect("a size");
-        let deadline: Option<i64> =
-            redis::cmd("HGET").arg("test:deadlines").arg(key.as_bytes()).query_async(connection).await.expect("a deadline");
+        let deadline: Option<i64> = redis::cmd("HGET")
+            .arg(format!("{}deadlines", &key.as_str()[..18]))
+            .arg(key.as_bytes())
+            .query_async(connection)
+            .await
+            .expect("a deadline");
         let now_ms = i64::try_from((START + us) / 1_000).expect("fits");
         // What is over goes with the next call.
         Some(State { size, ttl_ms: deadline.expect("a TTL") - now_ms }).filter(|state| state.ttl_ms > 0)
@@ -164,8 +251,8 @@ impl Clocked {
                 clock.set(us);
                 store.refund_now(refunds)
             }
-            Self::Server { connection, sha, .. } => {
-                let reply = run(connection, sha, &script::encode_refunds(refunds), START + us).await;
+            Self::Server(nodes) => {
+                let reply = nodes.run(&refunds[0].key, &script::encode_refunds(refunds), START + us).await;
                 script::decode_refunds(refunds, &reply).expect("a readable reply")
             }
         }
@@ -183,8 +270,8 @@ impl Clocked {
                 clock.set(us);
                 store.reset_now(keys)
             }
-            Self::Server { connection, sha, .. } => {
-                let reply = run(connection, sha, &script::encode_resets(keys), START + us).await;
+            Self::Server(nodes) => {
+                let reply = nodes.run(&keys[0], &script::encode_resets(keys), START + us).await;
                 script::decode_done(keys.len(), &reply).expect("a readable reply")
             }
         }
@@ -198,25 +285,12 @@ impl Clocked {
                 clock.set(us);
                 store.release_now(releases)
             }
-            Self::Server { connection, sha, .. } => {
-                let reply = run(connection, sha, &script::encode_releases(releases), START + us).await;
+            Self::Server(nodes) => {
+                let reply = nodes.run(&releases[0].key, &script::encode_releases(releases), START + us).await;
                 script::decode_done(releases.len(), &reply).expect("a readable reply")
             }
         }
     }
-}
-
-/// Sends what the agent would send, to the script with the clock in front.
-async fn run(connection: &mut MultiplexedConnection, sha: &str, command: &redis::Cmd, now: u64) -> Vec<u8> {
-    let mut clocked = redis::Cmd::new();
-    for (place, argument) in command.args_iter().enumerate() {
-        match argument {
-            redis::Arg::Simple(_) if place == 1 => clocked.arg(sha),
-            redis::Arg::Simple(bytes) => clocked.arg(bytes),
-            _ => unreachable!("no cursors here"),
-        };
-    }
-    clocked.arg(now).query_async(connection).await.expect("a reply")
 }
 
 fn decide(counters: &mut HashMap<CounterKey, Counter>, calls: &[CounterCall], now: u64) -> Vec<CounterReply> {

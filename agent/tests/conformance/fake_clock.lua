@@ -4,17 +4,20 @@ local redis = (function()
   local server = redis
   local now = tonumber(ARGV[#ARGV])
   local ms = math.floor(now / 1000)
-  local deadlines = 'test:deadlines'
+  -- In the slot of the key.
+  local function deadlines(key)
+    return string.sub(key, 1, 18) .. 'deadlines'
+  end
 
   local function deadline(key)
-    return tonumber(server.call('HGET', deadlines, key) or nil)
+    return tonumber(server.call('HGET', deadlines(key), key) or nil)
   end
 
   for _, key in ipairs(KEYS) do
     local last = deadline(key)
     if last and ms > last then
       server.call('DEL', key)
-      server.call('HDEL', deadlines, key)
+      server.call('HDEL', deadlines(key), key)
     end
   end
 
@@ -24,11 +27,11 @@ local redis = (function()
     end,
     SET = function(key, text, option, at)
       assert(option == 'PXAT', 'a write without a TTL')
-      server.call('HSET', deadlines, key, at)
+      server.call('HSET', deadlines(key), key, at)
       return server.call('SET', key, text)
     end,
     PEXPIREAT = function(key, at)
-      server.call('HSET', deadlines, key, at)
+      server.call('HSET', deadlines(key), key, at)
       return 1
     end,
     PTTL = function(key)
@@ -39,7 +42,7 @@ local redis = (function()
       return last and last - ms or -1
     end,
     DEL = function(key)
-      server.call('HDEL', deadlines, key)
+      server.call('HDEL', deadlines(key), key)
       return server.call('DEL', key)
     end,
   }

@@ -157,9 +157,9 @@ async fn replay(case: u64, history: &[Event], model: &mut Clocked, server: &mut 
     Ok(())
 }
 
-fn compare_on(flavor: Flavor, cases: u32) {
+fn compare_on(server: impl Future<Output = Clocked>, cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let mut server = runtime.block_on(Clocked::server(flavor));
+    let mut server = runtime.block_on(server);
     let mut model = Clocked::model();
     let config = ProptestConfig {
         cases: std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(cases),
@@ -183,10 +183,15 @@ fn compare_on(flavor: Flavor, cases: u32) {
 
 #[test]
 fn redis_and_the_models_agree_on_random_histories() {
-    compare_on(Flavor::Redis, 300);
+    compare_on(Clocked::server(Flavor::Redis), 300);
 }
 
 #[test]
 fn valkey_and_the_models_agree_on_random_histories() {
-    compare_on(Flavor::Valkey, 100);
+    compare_on(Clocked::server(Flavor::Valkey), 100);
+}
+
+#[test]
+fn a_cluster_and_the_models_agree_on_random_histories() {
+    compare_on(Clocked::cluster(), 100);
 }

@@ -45,7 +45,7 @@ async fn exact_clocks_a_minute_apart_change_nothing() {
         let query = LimitQuery { call, on_failure: policy(FailureMode::Closed), overflow: None };
         let mut left = Vec::new();
         for turn in 0..14 {
-            let answer = decide(&limiters[turn % 2], std::slice::from_ref(&query)).await.remove(0);
+            let answer = decide(&limiters[turn % 2], &[leased(&query)]).await.remove(0);
             assert_eq!(answer.degraded, None);
             left.push((answer.reply.allowed, answer.reply.remaining));
         }

@@ -39,7 +39,9 @@ fn from_cache(limiter: &Limiter) -> f64 {
 async fn denied_again_without_a_call() {
     let servers = redises(1).await;
     let limiter = limiter(&servers).await;
-    for (n, algorithm) in Algorithm::ALL.into_iter().enumerate() {
+    // A lease may come back at any moment, so its refusal is not repeated.
+    let repeatable = Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != Algorithm::Concurrency);
+    for (n, algorithm) in repeatable.enumerate() {
         let mut query = query(key("user", algorithm.as_str()), 1);
         // Long enough that no window ends meanwhile.
         query.call.bound = bound(algorithm, 1, Duration::from_secs(366 * 86_400));

@@ -108,7 +108,7 @@ async fn hammer(limiters: &[Arc<Limiter>], query: &LimitQuery, tasks: usize, eac
             tokio::spawn(async move {
                 let mut admitted = 0;
                 for _ in 0..each {
-                    let answer = decide(&limiter, std::slice::from_ref(&query)).await.remove(0);
+                    let answer = decide(&limiter, &[leased(&query)]).await.remove(0);
                     assert_eq!(answer.degraded, None);
                     admitted += u64::from(answer.reply.allowed);
                 }

@@ -1,6 +1,7 @@
 //! Limiters, shards and questions for the tests.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_agent::limiter::address;
@@ -9,6 +10,7 @@ use weir_core::clock::SystemClock;
 use weir_core::counter::CounterCall;
 use weir_core::failure::{FailureMode, FailurePolicy};
 use weir_core::key::{CounterKey, HashSecret, Tag, counter_key};
+use weir_core::lease::LeaseId;
 use weir_core::limit::{Algorithm, Bound};
 use weir_core::subject::Subject;
 use weir_testbed::{Flavor, Redis};
@@ -74,6 +76,14 @@ pub(crate) fn key_on(limiter: &Limiter, shard: &str, rule: &str) -> CounterKey {
 
 pub(crate) fn bound(algorithm: Algorithm, limit: u64, window: Duration) -> Bound {
     Bound { algorithm, limit, capacity: limit, window_us: u64::try_from(window.as_micros()).expect("fits"), calendar: None }
+}
+
+/// Another lease for each call; for algorithms without leases the same call.
+pub(crate) fn leased(query: &LimitQuery) -> LimitQuery {
+    static LEASES: AtomicU64 = AtomicU64::new(1);
+    let lease = LeaseId::new(u128::from(LEASES.fetch_add(1, Ordering::Relaxed)).to_be_bytes());
+    let lease = Some(lease).filter(|_| query.call.bound.algorithm == Algorithm::Concurrency);
+    LimitQuery { call: CounterCall { lease, ..query.call.clone() }, ..query.clone() }
 }
 
 pub(crate) fn policy(mode: FailureMode) -> FailurePolicy {

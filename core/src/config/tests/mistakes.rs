@@ -23,7 +23,7 @@ fn all_mistakes_are_reported_at_once_with_their_places() {
         "/domain: must consist of letters, digits, '_', '.', ':' and '-' only; ' ' is not allowed",
         "/mode: must be one of enforce, shadow, off",
         "/defaults/x~1y~0z: unknown field; allowed are algorithm, on_failure, group",
-        "/defaults/algorithm: must be one of token_bucket, sliding_window, fixed_window",
+        "/defaults/algorithm: must be one of token_bucket, sliding_window, sliding_log, fixed_window, concurrency",
         "/defaults/on_failure/escalate/to: must differ from the mode before it",
         "/tiers/1/default: must be true or false, not a number",
         "/tiers/2: must be an object, not a number",
