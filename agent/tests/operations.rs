@@ -6,7 +6,9 @@ mod served;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use served::{Answer, Served, settings};
+use weir_agent::limiter::ShardConfig;
 use weir_agent::settings::{AgentSettings, Counters, Permission, Permissions};
+use weir_testbed::{Flavor, Redis};
 
 const RULES: &str = r#"
 domain: default
@@ -42,6 +44,16 @@ fn permitting(rules: &str) -> AgentSettings {
     settings
 }
 
+fn on(redis: &Redis, mut settings: AgentSettings) -> AgentSettings {
+    let shard = ShardConfig::new("a".parse().unwrap(), redis.url().parse().unwrap());
+    settings.counters = Counters::Shards(vec![shard]);
+    settings
+}
+
+async fn redis() -> Redis {
+    Redis::temporary(Flavor::available().unwrap()).await.unwrap()
+}
+
 async fn send(served: &Served, operation: &str, question: &Value) -> Answer {
     let headers = [("content-type", "application/json"), ("authorization", "Bearer s3cret")];
     served.send(Method::POST, &format!("/v1/{operation}"), &headers, question.to_string()).await
@@ -66,10 +78,24 @@ async fn metrics(served: &Served) -> String {
     String::from_utf8(served.send(Method::GET, "/metrics", &[("authorization", "Bearer s3cret")], "").await.body.to_vec()).unwrap()
 }
 
+async fn keys(redis: &Redis) -> usize {
+    let client = redis::Client::open(redis.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
+    // Beside counters there may be what the agent itself keeps there.
+    keys.iter().filter(|key| key.len() == 28 && key.starts_with('{')).count()
+}
+
 /// The whole life of a request whose cost is known late: looked at, recorded, given back, cleared.
 #[tokio::test]
 async fn operations_in_memory() {
     operations(permitting(RULES)).await;
+}
+
+#[tokio::test]
+async fn operations_on_a_shard() {
+    let redis = redis().await;
+    operations(on(&redis, permitting(RULES))).await;
 }
 
 async fn operations(settings: AgentSettings) {
@@ -120,6 +146,24 @@ async fn operations(settings: AgentSettings) {
     }
     // Only the check was a decision.
     assert!(text.contains("weir_decisions_total{domain=\"default\",rule=\"bucket\",tier=\"free\",outcome=\"allowed\"} 1\n"), "{text}");
+    served.stop().await;
+}
+
+/// A look makes no counter, brings none into order, and takes no lease.
+#[tokio::test]
+async fn a_peek_writes_nothing() {
+    let redis = redis().await;
+    let served = Served::start(on(&redis, permitting(RULES))).await;
+    let before = keys(&redis).await;
+    for _ in 0..5 {
+        let peeked = ask(&served, "peek", &json!({ "subject": "s", "cost": 4 })).await;
+        assert_eq!((&peeked["allowed"], &peeked["remaining"]), (&json!(true), &json!(10)));
+    }
+    let refused = ask(&served, "peek", &json!({ "subject": "s", "cost": 11 })).await;
+    assert_eq!((&refused["allowed"], &refused["reason"]), (&json!(false), &json!("cost_exceeds_capacity")));
+    assert_eq!(keys(&redis).await, before);
+    ask(&served, "check", &json!({ "subject": "s" })).await;
+    assert_eq!(keys(&redis).await, before + 3);
     served.stop().await;
 }
 

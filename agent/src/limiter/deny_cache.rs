@@ -67,7 +67,8 @@ impl DenyCache {
 
     /// The refusal of this call, if one still holds.
     pub(super) fn find(&self, call: &CounterCall, now: Instant) -> Option<LimitAnswer> {
-        if call.action == Action::Record {
+        // A record is not decided, and a peek is asked to see every limit.
+        if call.action != Action::Check {
             return None;
         }
         let set = self.set(&call.key);

@@ -12,10 +12,12 @@ use weir_core::headers;
 use weir_core::request::Request as Question;
 
 use super::error::Undecidable;
+use super::in_flight::{Ending, InFlight, Leased};
 use super::layer::{RateLimitLayer, Scope};
 use super::service::Body;
 use crate::answer;
 use crate::identity;
+use crate::lease::Lease;
 
 type Answer<B, E> = Result<Response<Body<B>>, E>;
 
@@ -30,13 +32,19 @@ impl<B, E> ResponseFuture<B, E> {
         ReqBody: Send + 'static,
     {
         Self(Box::pin(async move {
-            let (parts, body) = request.into_parts();
+            let (mut parts, body) = request.into_parts();
             match decide(&layer, &parts).await {
                 Err(response) => Ok(response.map(Either::Right)),
-                Ok(headers) => {
+                Ok((headers, lease)) => {
+                    let held = lease.map(|lease| InFlight::new(layer.agent.hold(&lease)));
+                    // Also if the service fails, or nobody waits for its answer.
+                    let ending = held.clone().map(Ending);
+                    if let Some(held) = held {
+                        parts.extensions.insert(held);
+                    }
                     let mut response = inner.call(Request::from_parts(parts, body)).await?;
                     add(response.headers_mut(), &headers);
-                    Ok(response.map(Either::Left))
+                    Ok(response.map(|body| Either::Left(Leased::new(body, ending))))
                 }
             }
         }))
@@ -57,12 +65,12 @@ impl<B, E> std::fmt::Debug for ResponseFuture<B, E> {
     }
 }
 
-/// The headers of a request that may pass, or the answer to one that may not.
-async fn decide(layer: &RateLimitLayer, parts: &Parts) -> Result<HeaderMap, Response<http_body_util::Full<bytes::Bytes>>> {
+/// The headers of a request that may pass and what it holds, or the answer to one that may not.
+async fn decide(layer: &RateLimitLayer, parts: &Parts) -> Result<(HeaderMap, Option<Lease>), Response<http_body_util::Full<bytes::Bytes>>> {
     let question = question(&layer.scope, parts).map_err(Undecidable::into_response)?;
-    let decision = layer.agent.check(&question).await.map_err(|error| Undecidable::from(error).into_response())?;
+    let (decision, lease) = layer.agent.acquire(&question).await.map_err(|error| Undecidable::from(error).into_response())?;
     let (style, wall) = (layer.agent.header_style(), layer.agent.wall());
-    if decision.allowed() { Ok(headers::headers(&decision, style, wall)) } else { Err(answer::decided(&decision, style, wall)) }
+    if decision.allowed() { Ok((headers::headers(&decision, style, wall), lease)) } else { Err(answer::decided(&decision, style, wall)) }
 }
 
 fn question<'a>(scope: &'a Scope, parts: &'a Parts) -> Result<Question<'a>, Undecidable> {

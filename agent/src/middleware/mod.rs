@@ -2,10 +2,12 @@
 
 pub mod error;
 pub mod future;
+pub mod in_flight;
 pub mod layer;
 pub mod service;
 
 pub use self::error::Undecidable;
 pub use self::future::ResponseFuture;
+pub use self::in_flight::{InFlight, Leased};
 pub use self::layer::{LayerSettings, RateLimitLayer};
 pub use self::service::{Body, RateLimit};

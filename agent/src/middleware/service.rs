@@ -8,10 +8,11 @@ use http_body_util::{Either, Full};
 use tower::Service;
 
 use super::future::ResponseFuture;
+use super::in_flight::Leased;
 use super::layer::RateLimitLayer;
 
 /// The body of an answer: the inner service's, or the layer's own.
-pub type Body<B> = Either<B, Full<Bytes>>;
+pub type Body<B> = Either<Leased<B>, Full<Bytes>>;
 
 /// A service that answers only what the agent allows.
 #[derive(Debug, Clone)]

@@ -36,6 +36,7 @@ impl Parts<'_> {
                 self.limits_fit_tiers(pointer, rule, &known, mistakes);
             }
             self.limits_fit_algorithm(pointer, rule, mistakes);
+            self.cost_fits_algorithm(pointer, rule, mistakes);
             self.windows_fit_key(pointer, rule, mistakes);
         }
     }
@@ -89,6 +90,13 @@ impl Parts<'_> {
         }
     }
 
+    fn cost_fits_algorithm(&self, pointer: &str, rule: &Rule, mistakes: &mut Mistakes) {
+        let algorithm = rule.algorithm.or(self.defaults.algorithm).unwrap_or_default();
+        if algorithm == Algorithm::Concurrency && rule.cost_header.is_some() {
+            mistakes.add(format!("{pointer}/cost_header"), "concurrency counts requests in flight, whatever they cost: leave it out");
+        }
+    }
+
     /// A window's state is that of one window: tiers that count on one counter with different windows would each make it forget what the
     /// other needs. A subject has one tier at a time, so with `subject` in the key that happens only when its tier changes.
     fn windows_fit_key(&self, pointer: &str, rule: &Rule, mistakes: &mut Mistakes) {
@@ -121,6 +129,10 @@ fn counted_window(limit: &Limit) -> Option<Window> {
 #[must_use]
 pub fn limit_mistake(algorithm: Algorithm, limit: &Limit) -> Option<(&'static str, String)> {
     let Limit::Limited { limit, window, burst } = *limit else { return None };
+    if limit > algorithm.max_limit() {
+        let (name, most) = (algorithm.as_str(), algorithm.max_limit());
+        return Some(("limit", format!("must be at most {most}: {name} remembers each request by itself")));
+    }
     if window.calendar().is_some() && algorithm != Algorithm::FixedWindow {
         return Some(("calendar", format!("only fixed_window follows a calendar, not {}: give a window", algorithm.as_str())));
     }

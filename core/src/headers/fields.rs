@@ -7,6 +7,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 
 use super::{HeaderStyle, retry_after_seconds, seconds};
 use crate::decision::{Decision, LimitDecision, LimitMode, Reason};
+use crate::limit::Algorithm;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -58,7 +59,7 @@ pub(super) fn headers(decision: &Decision, style: HeaderStyle, wall: Duration) -
     headers
 }
 
-/// `"name";q=50;w=60` for each limit that can refuse.
+/// `"name";q=50;w=60` for each limit that can refuse; one of requests in flight has a unit instead of a window.
 fn policies(decision: &Decision) -> String {
     let mut text = String::new();
     for limit in decision.limits.iter().filter(|limit| limit.mode == LimitMode::Enforce) {
@@ -66,7 +67,11 @@ fn policies(decision: &Decision) -> String {
         let separator = if text.is_empty() { "" } else { ", " };
         let window = seconds(limit.window_us).clamp(1, MAX_INTEGER);
         // Writing to a string cannot fail.
-        let _ = write!(text, "{separator}\"{}\";q={};w={window}", limit.rule, quota.min(MAX_INTEGER));
+        let _ = write!(text, "{separator}\"{}\";q={}", limit.rule, quota.min(MAX_INTEGER));
+        let _ = match limit.algorithm {
+            Algorithm::Concurrency => text.write_str(";qu=\"concurrent-requests\""),
+            _ => write!(text, ";w={window}"),
+        };
     }
     text
 }

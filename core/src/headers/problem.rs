@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::retry_after_seconds;
 use crate::decision::{Decision, LimitMode, Reason};
+use crate::limit::Algorithm;
 
 /// The members, in the order in which people read them.
 #[derive(Serialize)]
@@ -28,7 +29,7 @@ pub(super) fn problem(decision: &Decision) -> impl Serialize {
         r#type: kind,
         title,
         status: decision.reason.status(),
-        detail: detail(decision.reason, rule, retry_after),
+        detail: detail(decision, rule, retry_after),
         reason: decision.reason,
         rule,
         violated: violated(decision),
@@ -52,13 +53,15 @@ fn kind(reason: Reason) -> (&'static str, &'static str) {
     }
 }
 
-fn detail(reason: Reason, rule: Option<&str>, retry_after: Option<u64>) -> String {
+fn detail(decision: &Decision, rule: Option<&str>, retry_after: Option<u64>) -> String {
+    let in_flight = decision.strictest_limit().is_some_and(|limit| limit.algorithm == Algorithm::Concurrency);
     let rule = rule.map_or_else(|| "this domain".to_owned(), |rule| format!("rule {rule}"));
     let wait = retry_after.map_or_else(String::new, |seconds| format!("; retry in {seconds} s"));
-    match reason {
+    match decision.reason {
         Reason::Ok => "The request may pass.".to_owned(),
         Reason::Blocked => format!("The limit of {rule} is 0: such requests are blocked."),
         Reason::CostExceedsCapacity => format!("The request costs more than {rule} ever lets pass at once."),
+        Reason::Limited if in_flight => format!("The limit of {rule} is reached by requests in flight{wait} at the latest."),
         Reason::Limited => format!("The limit of {rule} is used up{wait}."),
         Reason::Unavailable => format!("The limit of {rule} cannot be checked now{wait}."),
     }

@@ -273,3 +273,21 @@ fn every_name_is_a_valid_structured_field() {
         assert_eq!(list.len(), 2);
     }
 }
+
+/// Requests in flight have no window; who waits for their leases to expire has waited long enough.
+#[test]
+fn requests_in_flight_are_told_by_their_unit() {
+    let busy = LimitDecision { algorithm: Algorithm::Concurrency, window_us: 30 * SECOND, ..refused("uploads", 12 * SECOND) };
+    let decision = decide(vec![limit("per-user", 100, 42, 0), busy]);
+    assert_eq!(
+        lines(&decision, HeaderStyle::Full)[..3],
+        [
+            "RateLimit-Policy: \"per-user\";q=100;w=60, \"uploads\";q=50;qu=\"concurrent-requests\"",
+            "RateLimit: \"uploads\";r=0;t=12",
+            "Retry-After: 12",
+        ]
+    );
+    let headers = headers(&decision, HeaderStyle::Full, WALL);
+    sfv::Parser::new(headers["ratelimit-policy"].as_bytes()).parse::<sfv::List>().unwrap();
+    assert_eq!(problem(&decision)["detail"], "The limit of rule uploads is reached by requests in flight; retry in 12 s at the latest.");
+}

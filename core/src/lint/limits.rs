@@ -1,18 +1,25 @@
 //! Comparing limits of rules that stack.
 
 use crate::config::DomainConfig;
-use crate::limit::Limit;
+use crate::limit::{Algorithm, Limit};
 use crate::name::Name;
 use crate::rule::Rule;
 
+use super::algorithms::algorithm;
 use super::cover::Linted;
 
 /// The tiers whose limit in `narrow` can never be reached, because `wide` allows no more of it: neither at once nor over time.
 pub(super) fn never_reached(config: &DomainConfig, narrow: &Linted<'_>, wide: &Linted<'_>) -> Vec<String> {
+    let [leases, others] = [narrow, wide].map(|linted| algorithm(config, linted.rule) == Algorithm::Concurrency);
+    if leases != others {
+        // Requests in flight, and requests in a time.
+        return Vec::new();
+    }
     // Tiers that neither rule names are all alike.
     let named = |name: &Name| [narrow, wide].iter().any(|rule| rule.rule.limits.contains_key(&Some(name.clone())));
     let tiers = config.tiers.iter().map(|tier| &tier.name).filter(|name| named(name));
     let lower = |tier: Option<&Name>| match (limit_of(narrow.rule, tier), limit_of(wide.rule, tier)) {
+        (Some(Limit::Limited { limit: narrow, .. }), Some(Limit::Limited { limit: wide, .. })) if leases => wide <= narrow,
         (Some(narrow), Some(wide)) => not_higher(wide, narrow),
         _ => false,
     };

@@ -1,5 +1,6 @@
 //! What is allowed but probably not meant.
 
+mod algorithms;
 mod cover;
 mod limits;
 #[cfg(test)]
@@ -18,8 +19,8 @@ const MANY_LIMITS: usize = 32;
 const MAX_PAIRS: usize = 2_000_000;
 
 /// Warnings about `config`: rules that can never win, ties decided by name, a stacked broader rule with a lower limit, keys on
-/// client-chosen values with no backstop, costs from a header, paths with capitals, more than 32 limits on one request. Rules that are
-/// `off` are left alone.
+/// client-chosen values with no backstop, costs from a header, paths with capitals, requests that are in flight until they expire, long
+/// logs, quotas without their shard, more than 32 limits on one request. Rules that are `off` are left alone.
 #[must_use]
 pub fn lint(config: &DomainConfig) -> Vec<Mistake> {
     let rules: Vec<Linted<'_>> = Linted::all(config);
@@ -32,6 +33,7 @@ pub fn lint(config: &DomainConfig) -> Vec<Mistake> {
         no_backstop(narrow, &wider, &mut warnings);
         cost_by_header(narrow, &mut warnings);
         capitals(narrow, &mut warnings);
+        algorithms::warn(config, narrow, &mut warnings);
     }
     ties(&rules, &mut warnings);
     many_limits(&rules, &covering, &mut warnings);

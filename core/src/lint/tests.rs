@@ -171,3 +171,50 @@ fn large_domains_are_looked_at_within_bounds() {
     let rules: String = (0..5_000).map(|i| rule(&format!("name: r{i}, match: {{path: '/a/{i}/**'}}"))).collect();
     assert_eq!(warnings(&rules), NONE);
 }
+
+/// Over protocols that do not say when a request is over.
+#[test]
+fn requests_in_flight_are_held_until_they_expire() {
+    let warning = "/rules/0/algorithm: only callers of /v1/acquire and the tower layer say when a request is over: asked about by /v1/check or /authz, it is in flight for 30s";
+    assert_eq!(of(&["name: r, algorithm: concurrency, limits: {free: {limit: 5, window: 10s}, '*': {limit: 5, window: 30s}}"]), [warning]);
+    assert_eq!(of(&["name: r, algorithm: concurrency, limits: {'*': {limit: 0, window: 30s}}"]), NONE);
+    assert_eq!(of(&["name: r, algorithm: concurrency, mode: 'off'"]), NONE);
+}
+
+#[test]
+fn long_logs_take_memory() {
+    let log = |limit: u64| of(&[&format!("name: r, algorithm: sliding_log, limits: {{'*': {{limit: {limit}, window: 1m}}}}")]);
+    let warning =
+        "/rules/0/algorithm: remembers up to 5000 requests a counter, some hundred bytes each: sliding_window needs less than one of them";
+    assert_eq!(log(5_000), [warning]);
+    assert_eq!(log(999), NONE);
+}
+
+/// A bucket stands in for a quota, and knows nothing of what is left of the month.
+#[test]
+fn quotas_without_their_shard() {
+    let quota = |unit: &str, policy: &str| {
+        of(&[&format!("name: r, algorithm: fixed_window, limits: {{'*': {{limit: 9, calendar: {unit}}}}}, on_failure: {{{policy}}}")])
+    };
+    let warning = "/rules/0/on_failure: while its shard is away, requests pass at the even rate of the quota even if the month is used up (mode local): where that costs too much, escalate to closed";
+    assert_eq!(quota("month", "mode: local"), [warning]);
+    assert_eq!(quota("month", "mode: local, escalate: {after: 5s, to: open}"), [warning]);
+    for silent in ["mode: local, escalate: {after: 5s, to: closed}", "mode: closed", "mode: open"] {
+        assert_eq!(quota("month", silent), NONE, "{silent}");
+    }
+    assert_eq!(quota("hour", "mode: local"), NONE);
+}
+
+/// So many in flight and so many in a time are different things.
+#[test]
+fn requests_in_flight_are_not_compared_with_rates() {
+    let limits = |limit: u64| format!("limits: {{'*': {{limit: {limit}, window: 30s}}}}");
+    let reached = |wide: &str, narrow: &str| {
+        let rules = [format!("name: wide, {wide}, {}", limits(5)), format!("name: narrow, match: {{path: /a}}, {narrow}, {}", limits(9))];
+        of(&[&rules[0], &rules[1]]).iter().any(|warning| warning.contains("never reached"))
+    };
+    assert!(!reached("algorithm: concurrency", "algorithm: token_bucket"));
+    assert!(!reached("algorithm: token_bucket", "algorithm: concurrency"));
+    assert!(reached("algorithm: concurrency", "algorithm: concurrency"));
+    assert!(reached("algorithm: sliding_log", "algorithm: token_bucket"));
+}

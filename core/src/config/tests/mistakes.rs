@@ -203,10 +203,39 @@ fn calendars_are_checked() {
     ] {
         assert_eq!(read("fixed_window", limit.clone()).unwrap_err(), format!("/rules/0/limits/*{mistake}"), "{limit}");
     }
-    for algorithm in ["token_bucket", "sliding_window"] {
+    for algorithm in ["token_bucket", "sliding_window", "sliding_log", "concurrency"] {
         let found = read(algorithm, json!({ "limit": 1, "calendar": "day" })).unwrap_err();
         assert_eq!(found, format!("/rules/0/limits/*/calendar: only fixed_window follows a calendar, not {algorithm}: give a window"));
     }
+}
+
+/// What remembers each request by itself has a bound; a request in flight is one, whatever it costs.
+#[test]
+fn logs_and_leases_are_bounded() {
+    for algorithm in ["sliding_log", "concurrency"] {
+        let read = |limit: serde_json::Value| {
+            DomainConfig::read(&with_rule(&json!({ "algorithm": algorithm, "limits": { "*": limit } }))).map_err(|found| found.to_string())
+        };
+        for limit in [0, 1, 10_000] {
+            read(json!({ "limit": limit, "window": "30s" })).unwrap();
+        }
+        read(json!({ "unlimited": true })).unwrap();
+        let found = read(json!({ "limit": 10_001, "window": "30s" })).unwrap_err();
+        assert_eq!(found, format!("/rules/0/limits/*/limit: must be at most 10000: {algorithm} remembers each request by itself"));
+        let found = read(json!({ "limit": 1, "window": "30s", "burst": 1 })).unwrap_err();
+        assert_eq!(found, format!("/rules/0/limits/*/burst: only token_bucket has a burst, not {algorithm}"));
+        let limits = json!({ "free": { "limit": 9, "window": "1h" }, "*": { "limit": 9, "window": "60s" } });
+        let document = with_rule(&json!({ "algorithm": algorithm, "key": ["ip"], "limits": limits }));
+        assert!(mistakes(&document)[0].starts_with("/rules/0/limits: all tiers share one counter"), "{algorithm}");
+    }
+    let by_cost = |algorithm: &str| with_rule(&json!({ "algorithm": algorithm, "cost_header": "x-cost" }));
+    DomainConfig::read(&by_cost("sliding_log")).unwrap();
+    let expected = "/rules/0/cost_header: concurrency counts requests in flight, whatever they cost: leave it out";
+    assert_eq!(mistakes(&by_cost("concurrency")), [expected]);
+    // The domain's default counts like the rule's own word.
+    let mut document = with_rule(&json!({ "cost_header": "x-cost" }));
+    document["defaults"] = json!({ "algorithm": "concurrency" });
+    assert_eq!(mistakes(&document), [expected]);
 }
 
 #[test]

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use proptest::collection::{btree_map, hash_map, hash_set, vec};
+use proptest::collection::{hash_map, hash_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 
+use crate::calendar::{Calendar, CalendarUnit, Zone};
 use crate::config::DomainConfig;
 use crate::domain::{Defaults, Domain, DomainMode};
 use crate::failure::{Escalation, FailureMode, FailurePolicy};
-use crate::limit::{Algorithm, Limit, MAX_UNITS, Window};
+use crate::limit::{Algorithm, Limit, MAX_LOGGED, MAX_UNITS, Window};
 use crate::name::Name;
 use crate::rule::{DescriptorMatch, HeaderMatch, KeyPart, Match, Rule, RuleMode, ValueMatch};
 use crate::span::Span;
@@ -38,19 +39,30 @@ fn failure() -> impl Strategy<Value = FailurePolicy> {
     })
 }
 
-fn limit() -> impl Strategy<Value = Limit> {
+/// An algorithm, and a limit that it can count by.
+fn counted() -> impl Strategy<Value = (Algorithm, Limit)> {
+    let window = || (1_000..31_622_400_000_u64).prop_map(|ms| Window::Span(Span::from_millis(ms)));
+    let calendar = (0..CalendarUnit::ALL.len(), any::<prop::sample::Index>()).prop_map(|(unit, zone)| {
+        let names: Vec<&str> = Zone::names().collect();
+        Window::Calendar(Calendar { unit: CalendarUnit::ALL[unit], zone: Zone::new(names[zone.index(names.len())]).unwrap() })
+    });
+    let of = |algorithm: Algorithm, most: u64, window: BoxedStrategy<Window>| {
+        (0..=most, window).prop_map(move |(limit, window)| (algorithm, Limit::Limited { limit, window, burst: None }))
+    };
+    let (window, calendar) = (window().boxed(), calendar.boxed());
+    let bucket = Algorithm::TokenBucket;
     prop_oneof![
-        Just(Limit::Unlimited),
-        (0..=MAX_UNITS, 1_000..31_622_400_000_u64).prop_map(|(limit, window)| Limit::Limited {
-            limit,
-            window: Window::Span(Span::from_millis(window)),
-            burst: None
+        (0..Algorithm::ALL.len()).prop_map(|i| (Algorithm::ALL[i], Limit::Unlimited)),
+        of(bucket, MAX_UNITS, window.clone()),
+        (1..=MAX_UNITS, 1..=366_u64).prop_map(move |(limit, days)| {
+            let window = Window::Span(Span::from_secs(days * 86_400));
+            (bucket, Limit::Limited { limit, window, burst: Some(limit) })
         }),
-        (1..=MAX_UNITS, 1..3_660_u64).prop_map(|(limit, days)| Limit::Limited {
-            limit,
-            window: Window::Span(Span::from_secs(days.min(366) * 86_400)),
-            burst: Some(limit)
-        }),
+        of(Algorithm::SlidingWindow, MAX_UNITS, window.clone()),
+        of(Algorithm::SlidingLog, MAX_LOGGED, window.clone()),
+        of(Algorithm::Concurrency, MAX_LOGGED, window.clone()),
+        of(Algorithm::FixedWindow, MAX_UNITS, window),
+        of(Algorithm::FixedWindow, MAX_UNITS, calendar),
     ]
 }
 
@@ -90,26 +102,27 @@ fn key() -> impl Strategy<Value = Vec<KeyPart>> {
 prop_compose! {
     fn rule()(
         name in name(), description in text(), group in of(name()), priority in any::<i32>(), matches in matches(), key in key(),
-        limits in btree_map(Just(None), limit(), 1), on_failure in of(failure()), mode in 0..3_usize, enforce_percent in of(0..=100_u8),
+        (algorithm, limit) in counted(), on_failure in of(failure()), mode in 0..3_usize, enforce_percent in of(0..=100_u8),
         cost_header in of("[a-z][a-z-]{0,6}"),
     ) -> Rule {
         let mode = [RuleMode::Enforce, RuleMode::Shadow, RuleMode::Off][mode];
-        // Bursts go with token buckets only.
-        let algorithm = Some(Algorithm::TokenBucket);
+        let (algorithm, limits) = (Some(algorithm), BTreeMap::from([(None, limit)]));
+        let cost_header = cost_header.filter(|_| algorithm != Some(Algorithm::Concurrency));
         Rule { name, description, group, priority, matches, key, algorithm, limits, on_failure, mode, enforce_percent, cost_header }
     }
 }
 
 prop_compose! {
     fn config()(
-        name in name(), description in text(), mode in 0..3_usize, algorithm in of(0..3_usize), on_failure in of(failure()), group in of(name()),
-        tiers in hash_map(name(), text(), 0..4), rules in vec(rule(), 0..4), limit in limit(),
+        name in name(), description in text(), mode in 0..3_usize, algorithm in of(0..Algorithm::ALL.len()), on_failure in of(failure()), group in of(name()),
+        tiers in hash_map(name(), text(), 0..4), rules in vec(rule(), 0..4),
     ) -> DomainConfig {
         let mode = [DomainMode::Enforce, DomainMode::Shadow, DomainMode::Off][mode];
         let defaults = Defaults { algorithm: algorithm.map(|i| Algorithm::ALL[i]), on_failure, group };
         let tiers: Vec<Tier> = tiers.into_iter().enumerate().map(|(i, (name, description))| Tier { name, description, default: i == 0 }).collect();
         let mut rules: BTreeMap<Name, Rule> = rules.into_iter().map(|rule| (rule.name.clone(), rule)).collect();
         for rule in rules.values_mut() {
+            let limit = rule.limits[&None];
             rule.limits.extend(tiers.iter().take(2).map(|tier| (Some(tier.name.clone()), limit)));
         }
         DomainConfig { domain: Domain { name, description, mode, defaults }, tiers, rules: rules.into_values().collect() }

@@ -168,3 +168,14 @@ fn a_request_may_bring_its_own_limits() {
     let error = with(&wrong).unwrap_err().to_string();
     assert_eq!(error, "limits/w/burst: only token_bucket has a burst, not sliding_window");
 }
+
+/// A request in flight is one, whatever it costs elsewhere; a look is none.
+#[test]
+fn a_request_in_flight_is_one() {
+    let rules = compile("  - {name: c, algorithm: concurrency, limits: {'*': {limit: 2, window: 30s}}}\n  - {name: r}");
+    let empty = HeaderMap::new();
+    for (cost, in_flight) in [(0, 0), (1, 1), (7, 1)] {
+        let chosen = choose(&rules, &Request { cost, ..request(&empty) }).unwrap().rules;
+        assert_eq!((chosen[0].cost, chosen[1].cost), (in_flight, cost));
+    }
+}
