@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use tracing_subscriber::EnvFilter;
 use weir_agent::Agent;
-use weir_agent::run::{run, stop_signal};
+use weir_agent::run::{run_on, stop_signal};
 use weir_agent::settings::flags::Flags;
 use weir_agent::settings::load::{Loaded, LogSettings, load};
 
@@ -23,7 +23,8 @@ fn main() -> ExitCode {
 
 fn start(flags: &Flags) -> anyhow::Result<()> {
     let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let Loaded { agent, log } = load(flags, environment).map_err(|mistakes| anyhow::anyhow!("the settings are not valid:\n{mistakes}"))?;
+    let Loaded { agent, log, threads } =
+        load(flags, environment).map_err(|mistakes| anyhow::anyhow!("the settings are not valid:\n{mistakes}"))?;
     if flags.check_config {
         Agent::check_settings(&agent)?;
         weir_agent::transport::listen::check(&agent.listen)?;
@@ -31,13 +32,8 @@ fn start(flags: &Flags) -> anyhow::Result<()> {
         return Ok(());
     }
     start_log(&log)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let stop = stop_signal()?;
-        run(agent, stop, |agent, listeners| {
-            tracing::info!(name = %agent.status().name, ready = agent.status().ready, address = ?listeners.tcp_address(), "started");
-        })
-        .await
+    run_on(threads, agent, stop_signal, |agent, listeners| {
+        tracing::info!(name = %agent.status().name, ready = agent.status().ready, address = ?listeners.tcp_address(), "started");
     })
 }
 

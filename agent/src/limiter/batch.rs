@@ -14,8 +14,8 @@ use weir_core::key::CounterKey;
 
 use super::store::{Refund, Release};
 
-/// The most counters in one call, which takes a server a few hundred microseconds. A request has at most as many.
-pub(super) const MAX_COUNTERS: usize = 64;
+/// The most counters in one call, which takes a server half a millisecond. A request has at most half as many.
+pub(super) const MAX_COUNTERS: usize = 128;
 /// The most requests that wait for one shard.
 pub(super) const MAX_WAITING: usize = 1024;
 /// How many of those that wait are looked at for company, where not all can share a call.
@@ -281,13 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn a_call_takes_at_most_64_counters() {
+    fn a_call_takes_at_most_128_counters() {
         let (queue, later) = (Queue::default(), Instant::now() + Duration::from_secs(60));
-        let mut receivers: Vec<_> = (0..70).map(|_| push(&queue, 1, later).unwrap()).collect();
+        let mut receivers: Vec<_> = (0..140).map(|_| push(&queue, 1, later).unwrap()).collect();
         receivers.extend((0..2).map(|_| push(&queue, 57, later).unwrap()));
         receivers.push(push(&queue, 64, later).unwrap());
         let sizes: Vec<usize> = std::iter::repeat_with(|| queue.take(Instant::now()).len()).take_while(|n| *n > 0).collect();
-        assert_eq!(sizes, [64, 7, 1, 1]);
+        assert_eq!(sizes, [128, 13, 2]);
     }
 
     #[test]

@@ -86,18 +86,27 @@ impl RulesFile {
         let watcher = self.watch(&changed).inspect_err(|error| tracing::warn!(%error, "watching by looking only")).ok();
         let mut seen = identity(&self.path);
         // The file may have changed between the first reading and now.
-        self.read_again();
+        let mut is_new = true;
         loop {
+            if is_new {
+                // Rules may take longer to compile than a check may take to be answered.
+                let reading = tokio::task::spawn_blocking(move || {
+                    self.read_again();
+                    self
+                });
+                match reading.await {
+                    Ok(read) => self = read,
+                    Err(error) => return tracing::error!(%error, "the rules file is no longer followed"),
+                }
+            }
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = changed.notified() => tokio::time::sleep(SETTLE).await,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             let now = identity(&self.path);
-            if now != seen {
-                seen = now;
-                self.read_again();
-            }
+            is_new = now != seen;
+            seen = now;
         }
         drop(watcher);
     }

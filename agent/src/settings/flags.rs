@@ -40,6 +40,7 @@ Listeners, log and events:
   WEIR_AGENT_SOCKET_OPERATIONS  the same over the Unix socket (none)
   WEIR_AGENT_SOCKET_GROUP       group of the Unix socket, whose members may connect
   WEIR_AGENT_GRACE              how long requests may take to finish when it stops
+  WEIR_AGENT_THREADS            threads that decide; one does the most per second of processor time (1)
   WEIR_AGENT_LOG                what is logged, such as info or weir_agent=debug (info)
   WEIR_AGENT_LOG_JSON           whether as JSON (false)
   WEIR_AGENT_EVENTS_SAMPLES     refusals reported whole per second (64)

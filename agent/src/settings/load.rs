@@ -36,6 +36,8 @@ pub struct Loaded {
     pub agent: AgentSettings,
     /// The log's.
     pub log: LogSettings,
+    /// Threads that decide. `WEIR_AGENT_THREADS`, 1 to 64; default 1, which does the most per second of processor time.
+    pub threads: usize,
 }
 
 /// Reads the settings; `environment` are the process's variables.
@@ -68,7 +70,8 @@ pub fn load(flags: &Flags, environment: impl IntoIterator<Item = (String, String
         filter: source.one("log", "info".to_owned(), |text| Ok(text.to_owned())),
         json: source.one("log_json", false, parse::truth),
     };
-    source.finish(Loaded { agent, log })
+    let threads = source.one("threads", 1, parse::number(1, 64));
+    source.finish(Loaded { agent, log, threads })
 }
 
 fn rules(source: &mut Source) -> Option<RulesFrom> {

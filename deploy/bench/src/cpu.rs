@@ -8,7 +8,16 @@ const TICKS: f64 = 100.0;
 
 /// Seconds of processor time that this process has used.
 pub(crate) fn own() -> anyhow::Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    seconds("/proc/self/stat")
+}
+
+/// Of those, what other threads than this one have used.
+pub(crate) fn other_threads() -> anyhow::Result<f64> {
+    Ok(own()? - seconds("/proc/thread-self/stat")?)
+}
+
+fn seconds(file: &str) -> anyhow::Result<f64> {
+    let stat = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
     // Fields after the name, which is in brackets and may hold anything; user and system time are the 12th and 13th.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
     let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();

@@ -7,6 +7,7 @@ mod agent;
 mod cpu;
 mod denied;
 mod evalsha;
+mod http;
 mod load;
 mod matcher;
 mod memory;
@@ -23,7 +24,7 @@ use anyhow::ensure;
 use crate::summary::Summary;
 
 /// In the order in which they run.
-const PARTS: [&str; 7] = ["matcher", "denied", "throughput", "paths", "open_loop", "stalled", "memory"];
+const PARTS: [&str; 8] = ["matcher", "denied", "throughput", "paths", "http", "open_loop", "stalled", "memory"];
 
 fn main() -> anyhow::Result<()> {
     // One thread, as an agent runs on one core beside a gateway; Redis has the other.
@@ -42,6 +43,7 @@ async fn run() -> anyhow::Result<()> {
             "denied" => denied::run(&mut summary).await?,
             "throughput" => throughput::run(&mut summary).await?,
             "paths" => paths::run(&mut summary).await?,
+            "http" => http::run(&mut summary).await?,
             "open_loop" => open_loop::run(&mut summary).await?,
             "stalled" => stalled::run(&mut summary).await?,
             _ => memory::run(&mut summary).await?,

@@ -32,6 +32,7 @@ fn a_rules_file_is_enough() {
     assert_eq!(loaded.agent.listen.tcp, Some("127.0.0.1:7080".parse().unwrap()));
     assert_eq!((loaded.agent.budget, loaded.agent.agents, loaded.agent.v6_prefix), (Duration::from_millis(5), 1, 64));
     assert_eq!(loaded.log, LogSettings { filter: "info".into(), json: false });
+    assert_eq!(loaded.threads, 1);
     assert!(loaded.agent.authz.trusted_proxies.is_empty() && loaded.agent.authz.subject_header.is_none());
 }
 
@@ -61,6 +62,15 @@ fn shards_are_repeated_as_flags_and_listed_elsewhere() {
     let found = shards(by_flag);
     assert_eq!(found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(found, shards(by_variable));
+}
+
+#[test]
+fn the_threads_are_a_setting() {
+    let with = |threads| load(&flags(&["--rules", "r"]), variables(&[("WEIR_AGENT_THREADS", threads)]));
+    assert_eq!(with("4").unwrap().threads, 4);
+    for bad in ["0", "65", "all"] {
+        assert_eq!(with(bad).unwrap_err().as_slice()[0].pointer, "WEIR_AGENT_THREADS", "{bad}");
+    }
 }
 
 #[test]
