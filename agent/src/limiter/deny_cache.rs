@@ -65,9 +65,9 @@ impl DenyCache {
         }
     }
 
-    /// The refusal of this call, if one still holds.
+    /// The refusal of this call, if one still holds. Only a check is refused: whoever looks wants to see all limits, and what is recorded
+    /// always passes.
     pub(super) fn find(&self, call: &CounterCall, now: Instant) -> Option<LimitAnswer> {
-        // A record is not decided, and a peek is asked to see every limit.
         if call.action != Action::Check {
             return None;
         }
@@ -187,6 +187,13 @@ mod tests {
         let (cache, now) = with(&call("a", 3), Some(1_000_000));
         let found = |cost| cache.find(&call("a", cost), now).is_some();
         assert_eq!([0, 1, 2, 3, 4, 10].map(found), [false, false, false, true, true, true]);
+    }
+
+    #[test]
+    fn only_checks_are_refused() {
+        let (cache, now) = with(&call("a", 1), Some(1_000_000));
+        let found = |action| cache.find(&CounterCall { action, ..call("a", 1) }, now).is_some();
+        assert_eq!([Action::Check, Action::Peek, Action::Record].map(found), [true, false, false]);
     }
 
     #[test]

@@ -49,8 +49,8 @@ pub(super) struct Settlement<'a> {
 }
 
 impl<'a> Settlement<'a> {
-    /// Answers each of `queries` from what was heard, where it is not `known` before. If the request is refused, whatever was taken for it goes back: to the shards
-    /// without waiting, and at most once.
+    /// Answers each of `queries` from what was heard, where it is not `known` before. If the request is refused, whatever was taken for it
+    /// goes back: to the shards without waiting, and at most once.
     pub(super) fn of(
         queries: &'a [LimitQuery],
         known: Vec<Option<LimitAnswer>>,

@@ -39,7 +39,6 @@ fn from_cache(limiter: &Limiter) -> f64 {
 async fn denied_again_without_a_call() {
     let servers = redises(1).await;
     let limiter = limiter(&servers).await;
-    // A lease may come back at any moment, so its refusal is not repeated.
     let repeatable = Algorithm::ALL.into_iter().filter(|algorithm| *algorithm != Algorithm::Concurrency);
     for (n, algorithm) in repeatable.enumerate() {
         let mut query = query(key("user", algorithm.as_str()), 1);
@@ -52,6 +51,20 @@ async fn denied_again_without_a_call() {
         assert_eq!((again.degraded, &again.shard, again.reply.allowed), (None, &first.shard, false), "{algorithm:?}");
         assert!(again.reply.retry_after_us < first.reply.retry_after_us && again.reply.retry_after_us > Some(1_000_000));
         assert_eq!((checks(&limiter, "s0"), from_cache(&limiter)), (asked, (n + 1) as f64));
+    }
+}
+
+/// A lease may be given back at any moment: the shard is asked each time.
+#[tokio::test(flavor = "multi_thread")]
+async fn denied_leases_are_asked_for_again() {
+    let servers = redises(1).await;
+    let limiter = limiter(&servers).await;
+    let mut query = query(key("user", "leases"), 1);
+    query.call.bound = bound(Algorithm::Concurrency, 1, MINUTE);
+    assert!(decide(&limiter, &[leased(&query)]).await[0].reply.allowed);
+    for asked in 2..4 {
+        assert!(!allowed(&limiter, &leased(&query)).await);
+        assert_eq!((checks(&limiter, "s0"), from_cache(&limiter)), (f64::from(asked), 0.0));
     }
 }
 
