@@ -84,8 +84,7 @@ end
 -- Whether calls under a bound have a short way: a bucket with state of 12 bytes that drains within eight years, or a fixed window.
 local function is_ordinary(b)
   local number, capacity = numbers[b], capacities[b]
-  return number == 1 and capacity < 4294967296 and capacity * 65536 * windows[b] < rates[b] * 17592186044416
-    or number == 3 and not (stale_bounds and stale_bounds[b])
+  return number == 1 and capacity < 4294967296 and capacity * 65536 * windows[b] < rates[b] * 17592186044416 or number == 3
 end
 
 local shape_flags = {}
@@ -119,7 +118,7 @@ local function read_shapes(packed, position)
     flags, b, cost, position = unpick('<BBd', packed, position)
     shape_flags[s], shape_bounds[s], shape_costs[s], creates_nothing[s] = flags, b, cost, flags == 34
     any_lease = any_lease or flags >= 64
-    runs[s] = (flags == 2 or flags == 34) and cost > 0 and cost <= capacities[b] and is_ordinary(b) and numbers[b]
+    runs[s] = (flags == 2 or flags == 34) and not stale_bounds and cost > 0 and cost <= capacities[b] and is_ordinary(b) and numbers[b]
   end
   return position
 end

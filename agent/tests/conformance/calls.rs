@@ -47,10 +47,6 @@ pub(crate) const fn leases(limit: u64, window_us: u64) -> Bound {
 }
 
 /// A fixed window that follows a calendar.
-pub(crate) fn monthly(limit: u64, zone: &str) -> Bound {
-    calendar(limit, CalendarUnit::Month, zone)
-}
-
 pub(crate) fn calendar(limit: u64, unit: CalendarUnit, zone: &str) -> Bound {
     let calendar = Calendar { unit, zone: Zone::new(zone).expect("a zone") };
     Bound { calendar: Some(calendar), ..fixed(limit, unit.longest_us()) }

@@ -52,6 +52,12 @@ fn foreign(key: &CounterKey) -> Vec<Cmd> {
         cmd("RPUSH").arg(key.as_bytes()).arg("a").to_owned(),
         cmd("SADD").arg(key.as_bytes()).arg("a").to_owned(),
         cmd("ZADD").arg(key.as_bytes()).arg(1).arg("a").to_owned(),
+        // Of the lengths that members of ours have: a log without units, with more units than in all, far ahead; leases far ahead, at no time.
+        cmd("ZADD").arg(key.as_bytes()).arg(1_796_000_000_000_000u64).arg(&[5u8, 0, 0, 0, 0, 0, 0, 0, 0][..]).to_owned(),
+        cmd("ZADD").arg(key.as_bytes()).arg(1_796_000_000_000_000u64).arg(&[5u8, 0, 0, 0, 0, 0, 0, 6, 0][..]).to_owned(),
+        cmd("ZADD").arg(key.as_bytes()).arg(8_000_000_000_000_000u64).arg(&[5u8, 0, 0, 0, 0, 0, 0, 5, 0][..]).to_owned(),
+        cmd("ZADD").arg(key.as_bytes()).arg("inf").arg(&[5u8, 0, 0, 0, 0, 0, 0, 5, 0][..]).to_owned(),
+        cmd("ZADD").arg(key.as_bytes()).arg("-inf").arg(&[0xFFu8; 14][..]).to_owned(),
     ]);
     commands
 }

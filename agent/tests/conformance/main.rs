@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod atomicity;
+mod calendars;
 mod calls;
 mod cases;
 mod changes;
@@ -13,5 +14,7 @@ mod clocked;
 mod expiry;
 mod foreign;
 mod histories;
+mod leases;
+mod operations;
 mod servers;
 mod vectors;
