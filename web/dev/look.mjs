@@ -17,6 +17,7 @@ const PAGES = {
     "new-rule": "/rules/new",
     rule: "/rules/edit?name=per-user",
     "complex-rule": "/rules/edit?name=exports-daily",
+    "in-flight-rule": "/rules/edit?name=render-jobs",
     tiers: "/tiers",
     agents: "/agents",
     shards: "/shards",

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use utoipa::ToSchema;
+use weir_core::calendar::CalendarUnit;
 use weir_core::domain::DomainMode;
 use weir_core::failure::FailureMode;
 use weir_core::limit::Algorithm;
@@ -182,19 +183,26 @@ pub struct DescriptorMatch {
     pub value: String,
 }
 
-/// How much a tier may use of a rule: either `unlimited`, or `limit` and `window`.
+/// How much a tier may use of a rule: either `unlimited`, or `limit` with either `window` or `calendar`.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Limit)]
 pub struct LimitDocument {
     /// No limit at all.
     #[schema(required = false)]
     pub unlimited: bool,
-    /// Units per window; 0 refuses everything.
+    /// Units per window; of `concurrency`, requests in flight. 0 refuses everything. For `sliding_log` and `concurrency` at most 10,000.
     #[schema(required = false, minimum = 0, maximum = 9_007_199_254_740_991_u64)]
     pub limit: u64,
-    /// A whole number with a unit: `ms`, `s`, `m`, `h` or `d`; from 1 s to 366 d.
+    /// A whole number with a unit: `ms`, `s`, `m`, `h` or `d`; from 1 s to 366 d. For `concurrency` how long a request that is not released counts
+    /// as in flight.
     #[schema(required = false, pattern = "^[0-9]+(ms|s|m|h|d)$", examples("60s"))]
     pub window: String,
+    /// Only for `fixed_window`: the windows are those of a calendar, weeks from Monday.
+    #[schema(required = false)]
+    pub calendar: CalendarUnit,
+    /// Whose calendar: a name of the IANA time-zone database (default `UTC`).
+    #[schema(required = false, examples("Europe/Zurich"))]
+    pub time_zone: String,
     /// Only for `token_bucket`: the most that can pass at one instant (default `limit`).
     #[schema(required = false, minimum = 1, maximum = 9_007_199_254_740_991_u64)]
     pub burst: u64,

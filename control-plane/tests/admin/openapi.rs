@@ -127,6 +127,13 @@ fn the_description_names_the_fields_and_bounds_of_the_reader() {
         }
     }
     let limit = schema("Limit");
+    let fields: serde_json::Map<String, Value> =
+        limit["properties"].as_object().unwrap().keys().map(|key| (key.clone(), Value::Null)).collect();
+    let mut mistakes = Mistakes::new();
+    read::rule(&serde_json::json!({ "limits": { "*": fields } }), "", &mut mistakes);
+    assert!(!mistakes.to_string().contains("unknown field"), "{mistakes}");
+    let units = description["components"]["schemas"]["CalendarUnit"]["enum"].as_array().unwrap();
+    assert_eq!(units.len(), weir_core::calendar::CalendarUnit::ALL.len());
     assert_eq!(limit["properties"]["limit"]["maximum"], MAX_UNITS);
     assert_eq!(limit["properties"]["burst"]["maximum"], MAX_UNITS);
     assert_eq!((&limit["properties"]["limit"]["minimum"], &limit["properties"]["burst"]["minimum"]), (&0.into(), &1.into()));

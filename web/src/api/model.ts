@@ -9,6 +9,7 @@ export type Meta = Schemas["Meta"];
 export type Role = Schemas["Role"];
 export type Session = Schemas["Session"];
 export type Algorithm = Schemas["Algorithm"];
+export type CalendarUnit = Schemas["CalendarUnit"];
 export type FailureMode = Schemas["FailureMode"];
 export type FailurePolicy = Schemas["FailurePolicy"];
 export type Domain = Schemas["Domain"];

@@ -749,7 +749,7 @@ export interface components {
          * @description How units are counted. The semantics are in [`crate::algorithm`] and `lua/`.
          * @enum {string}
          */
-        Algorithm: "token_bucket" | "sliding_window" | "fixed_window";
+        Algorithm: "token_bucket" | "sliding_window" | "sliding_log" | "fixed_window" | "concurrency";
         /** @description What applying a document did, or would do. */
         Applied: {
             /** @description The domain of the document. */
@@ -793,6 +793,11 @@ export interface components {
              */
             revision: number | null;
         };
+        /**
+         * @description The length of a calendar window.
+         * @enum {string}
+         */
+        CalendarUnit: "minute" | "hour" | "day" | "week" | "month";
         /** @description One changed document. */
         Change: {
             /** @description `domain`, `tier`, `rule` or `shard`. */
@@ -1007,20 +1012,28 @@ export interface components {
          * @enum {string}
          */
         Kind: "api" | "agent";
-        /** @description How much a tier may use of a rule: either `unlimited`, or `limit` and `window`. */
+        /** @description How much a tier may use of a rule: either `unlimited`, or `limit` with either `window` or `calendar`. */
         Limit: {
             /** @description No limit at all. */
             unlimited?: boolean;
             /**
              * Format: int64
-             * @description Units per window; 0 refuses everything.
+             * @description Units per window; of `concurrency`, requests in flight. 0 refuses everything. For `sliding_log` and `concurrency` at most 10,000.
              */
             limit?: number;
             /**
-             * @description A whole number with a unit: `ms`, `s`, `m`, `h` or `d`; from 1 s to 366 d.
+             * @description A whole number with a unit: `ms`, `s`, `m`, `h` or `d`; from 1 s to 366 d. For `concurrency` how long a request that is not released counts
+             *     as in flight.
              * @example 60s
              */
             window?: string;
+            /** @description Only for `fixed_window`: the windows are those of a calendar, weeks from Monday. */
+            calendar?: components["schemas"]["CalendarUnit"];
+            /**
+             * @description Whose calendar: a name of the IANA time-zone database (default `UTC`).
+             * @example Europe/Zurich
+             */
+            time_zone?: string;
             /**
              * Format: int64
              * @description Only for `token_bucket`: the most that can pass at one instant (default `limit`).
@@ -1088,6 +1101,15 @@ export interface components {
              * @description When it ends; absent: never.
              */
             expires_at?: string | null;
+        };
+        /** @description The state of a node of a cluster as an agent sees it. */
+        NodeReport: {
+            /** @description Its address. */
+            node: string;
+            /** @description As of the shard. */
+            breaker: string;
+            /** @description The last error, empty if there was none. */
+            last_error: string;
         };
         /** @description A subject that was refused. */
         Offender: {
@@ -1411,8 +1433,12 @@ export interface components {
                 /** @description Letters, digits, `_`, `.`, `:` and `-`. The place in the ring depends on it, not on the address. */
                 name: string;
                 /**
-                 * @description `redis://host:port/db`, `rediss://...` (TLS), or the absolute path of a Unix socket. Without credentials.
+                 * @description `redis://host:port/db`; `redis+sentinel://host:port,host:port/name/db`, the primary that sentinels know by that name;
+                 *     `redis+cluster://host:port,host:port`, some nodes of a Redis Cluster; each also with `rediss` (TLS); or the absolute path of a Unix
+                 *     socket. Without credentials.
                  * @example redis://127.0.0.1:6379
+                 * @example redis+sentinel://10.0.0.1,10.0.0.2/mymaster
+                 * @example rediss+cluster://10.0.0.1,10.0.0.2
                  */
                 address: string;
                 /**
@@ -1420,12 +1446,26 @@ export interface components {
                  * @description Its share of the keys, relative to the other shards (default 1).
                  */
                 weight?: number;
+                /**
+                 * Format: int64
+                 * @description Bytes of memory that it may fill, if its servers have no `maxmemory` of their own (default: none). Above 85 % of it no counters are
+                 *     created for subjects that clients can invent.
+                 */
+                memory_limit?: number;
                 /** @description The ACL user. */
                 username?: string;
                 /** @description The password. Left out in a replacement: it stays, unless the address is another one; `null`: it is removed. Never in answers. */
                 password?: string | null;
                 /** @description Whether there is a password. Ignored in requests. */
                 readonly has_password?: boolean;
+                /** @description The user that the sentinels ask for which know the shard. */
+                sentinel_username?: string;
+                /** @description The password that they ask for; as `password`. */
+                sentinel_password?: string | null;
+                /** @description Whether there is a password for the sentinels. Ignored in requests. */
+                readonly has_sentinel_password?: boolean;
+                /** @description What connected agents find amiss with it. Ignored in requests. */
+                warnings?: components["schemas"]["ShardWarning"][];
                 /** @description Only in answers; ignored in requests. */
                 readonly meta?: components["schemas"]["Meta"];
             }[];
@@ -1626,13 +1666,17 @@ export interface components {
             /** @description Where; null: everywhere. */
             domains: string[] | null;
         };
-        /** @description One Redis or Valkey primary in the ring. */
+        /** @description One Redis or Valkey primary in the ring, or one Redis Cluster. */
         Shard: {
             /** @description Letters, digits, `_`, `.`, `:` and `-`. The place in the ring depends on it, not on the address. */
             name: string;
             /**
-             * @description `redis://host:port/db`, `rediss://...` (TLS), or the absolute path of a Unix socket. Without credentials.
+             * @description `redis://host:port/db`; `redis+sentinel://host:port,host:port/name/db`, the primary that sentinels know by that name;
+             *     `redis+cluster://host:port,host:port`, some nodes of a Redis Cluster; each also with `rediss` (TLS); or the absolute path of a Unix
+             *     socket. Without credentials.
              * @example redis://127.0.0.1:6379
+             * @example redis+sentinel://10.0.0.1,10.0.0.2/mymaster
+             * @example rediss+cluster://10.0.0.1,10.0.0.2
              */
             address: string;
             /**
@@ -1640,12 +1684,26 @@ export interface components {
              * @description Its share of the keys, relative to the other shards (default 1).
              */
             weight?: number;
+            /**
+             * Format: int64
+             * @description Bytes of memory that it may fill, if its servers have no `maxmemory` of their own (default: none). Above 85 % of it no counters are
+             *     created for subjects that clients can invent.
+             */
+            memory_limit?: number;
             /** @description The ACL user. */
             username?: string;
             /** @description The password. Left out in a replacement: it stays, unless the address is another one; `null`: it is removed. Never in answers. */
             password?: string | null;
             /** @description Whether there is a password. Ignored in requests. */
             readonly has_password?: boolean;
+            /** @description The user that the sentinels ask for which know the shard. */
+            sentinel_username?: string;
+            /** @description The password that they ask for; as `password`. */
+            sentinel_password?: string | null;
+            /** @description Whether there is a password for the sentinels. Ignored in requests. */
+            readonly has_sentinel_password?: boolean;
+            /** @description What connected agents find amiss with it. Ignored in requests. */
+            warnings?: components["schemas"]["ShardWarning"][];
             /** @description Only in answers; ignored in requests. */
             readonly meta?: components["schemas"]["Meta"];
         };
@@ -1657,6 +1715,41 @@ export interface components {
             breaker: string;
             /** @description The last error, empty if there was none. */
             last_error: string;
+            /** @description What is amiss with it. */
+            warnings?: components["schemas"]["ShardReportWarning"][];
+            /**
+             * Format: int64
+             * @description Bytes of memory that its servers use; 0: not known.
+             */
+            memory_bytes?: number;
+            /**
+             * Format: int64
+             * @description Bytes that they may use; 0: nothing limits them, or it is not known.
+             */
+            memory_limit_bytes?: number;
+            /** @description Whether its memory is so full that new counters are kept out. */
+            guarded?: boolean;
+            /** @description The nodes of a Redis Cluster; none for a single primary. */
+            nodes?: components["schemas"]["NodeReport"][];
+        };
+        /** @description Something amiss with a shard. */
+        ShardReportWarning: {
+            /** @description A stable name: `foreign_hash_secret`, `evicts_counters`, `no_memory_limit`, `no_persistence`, `old_server` or `unreadable`. */
+            code: string;
+            /** @description In words, with what to do about it. */
+            text: string;
+        };
+        /** @description Something that agents find amiss with a shard. */
+        ShardWarning: {
+            /** @description A stable name: `foreign_hash_secret`, `evicts_counters`, `no_memory_limit`, `no_persistence`, `old_server` or `unreadable`. */
+            code: string;
+            /** @description In words, with what to do about it. */
+            text: string;
+            /**
+             * Format: int64
+             * @description How many agents say so.
+             */
+            agents: number;
         };
         /** @description A sign-in link. */
         SignInLink: {

@@ -97,7 +97,7 @@ function Limits({ rule }: { rule: Rule }) {
         {Object.entries(rule.limits).map(([tier, limit]) => (
           <div key={tier}>
             <dt>{tier === "*" ? "all" : tier}</dt>
-            <dd>{limitWords(limit)}</dd>
+            <dd>{limitWords(limit, rule.algorithm)}</dd>
           </div>
         ))}
       </dl>

@@ -40,6 +40,7 @@ export function FailureFields({ form }: RuleFields) {
 
 /** Which of several matching rules wins, and what a request costs. */
 export function PrecedenceFields({ form }: RuleFields) {
+  const inFlight = form.values.algorithm === "concurrency";
   return (
     <Panel title="Precedence and cost">
       <div className={rows.list}>
@@ -61,8 +62,13 @@ export function PrecedenceFields({ form }: RuleFields) {
         </div>
         <TextInput
           label="Cost header"
-          description="Takes a request’s cost from this header. Empty: each request costs 1, or what the gateway says."
+          description={
+            inFlight
+              ? "A request in flight is one, whatever it costs."
+              : "Takes a request’s cost from this header. Empty: each request costs 1, or what the gateway says."
+          }
           placeholder="x-cost"
+          disabled={inFlight}
           spellCheck={false}
           {...form.getInputProps("costHeader")}
         />

@@ -20,6 +20,8 @@ test.each([
   ["/limits/free", "limits.0.limit"],
   ["/limits/a~1b/unlimited", "limits.1.tier"],
   ["/limits/*/burst", "limits.2.burst"],
+  ["/limits/*/calendar", "limits.2.calendar"],
+  ["/limits/*/time_zone", "limits.2.timeZone"],
   ["/limits/gone/limit", "limits"],
   ["/match/path", "path"],
   ["/match/methods/0", "methods"],

@@ -14,6 +14,14 @@ const PLAIN: Record<string, string> = {
   cost_header: "costHeader",
 };
 
+const LIMIT: Record<string, string> = {
+  limit: "limit",
+  window: "window",
+  calendar: "calendar",
+  time_zone: "timeZone",
+  burst: "burst",
+};
+
 /** The path of the form's field, such as `limits.0.window`; undefined if no field shows that part of the document. */
 export function fieldOf(pointer: string, form: RuleForm): string | undefined {
   const [head, ...rest] = pointerParts(pointer);
@@ -26,8 +34,8 @@ export function fieldOf(pointer: string, form: RuleForm): string | undefined {
 function limitField([tier, part]: string[], form: RuleForm): string {
   const row = form.limits.findIndex((limit) => limit.tier === tier);
   if (row < 0) return "limits";
-  const named = part === "limit" || part === "window" || part === "burst";
-  return `limits.${row}.${named ? part : form.limits[row]?.unlimited ? "tier" : "limit"}`;
+  const named = part === undefined ? undefined : LIMIT[part];
+  return `limits.${row}.${named ?? (form.limits[row]?.unlimited ? "tier" : "limit")}`;
 }
 
 function matchField([part, index, member]: string[], form: RuleForm): string | undefined {

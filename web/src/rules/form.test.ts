@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Rule } from "../api/model";
-import { documentOf, formOf, NEW_RULE } from "./form";
+import { documentOf, formOf, NEW_LIMIT, NEW_RULE } from "./form";
 
 const FULL: Rule = {
   name: "exports",
@@ -35,7 +35,18 @@ const FULL: Rule = {
 
 const LEAST: Rule = { name: "all", match: {}, key: [], limits: { "*": { limit: 1, window: "1s" } }, mode: "off" };
 
+const QUOTA: Rule = {
+  ...LEAST,
+  algorithm: "fixed_window",
+  limits: {
+    free: { limit: 1, calendar: "week" },
+    "*": { limit: 9, calendar: "month", time_zone: "Europe/Zurich" },
+  },
+};
+
 test.each([
+  ["a quota of a calendar", QUOTA],
+  ["requests in flight", { ...LEAST, algorithm: "concurrency" as const }],
   ["a rule with everything", FULL],
   ["a rule with next to nothing", LEAST],
 ])("%s survives the form", (_, rule) => {
@@ -72,12 +83,12 @@ test.each([
   ["many", "many"],
   ["1,00", "1,00"],
 ])("a limit of %s is sent as %s, for the server to judge", (typed, sent) => {
-  const limits = [{ tier: "*", unlimited: false, limit: typed, window: "1m", burst: "" }];
+  const limits = [{ ...NEW_LIMIT, limit: typed, window: "1m" }];
   expect(documentOf({ ...NEW_RULE, limits }).limits["*"]?.limit).toEqual(sent);
 });
 
 test("a burst goes only with token buckets, a share of subjects only with enforcing rules", () => {
-  const limits = [{ tier: "*", unlimited: false, limit: "1", window: "1m", burst: "5" }];
+  const limits = [{ ...NEW_LIMIT, limit: "1", window: "1m", burst: "5" }];
   const form = {
     ...NEW_RULE,
     limits,
@@ -87,4 +98,17 @@ test("a burst goes only with token buckets, a share of subjects only with enforc
   };
   expect(documentOf(form).limits["*"]).toEqual({ limit: 1, window: "1m" });
   expect(documentOf(form)).not.toHaveProperty("enforce_percent");
+});
+
+test("a calendar goes only with fixed windows, a cost header not with requests in flight", () => {
+  const limits = [{ ...NEW_LIMIT, limit: "1", calendar: "day" as const, timeZone: " Asia/Tokyo " }];
+  const sent = (algorithm: "fixed_window" | "sliding_log" | "concurrency" | "") =>
+    documentOf({ ...NEW_RULE, limits, algorithm, costHeader: "x-cost" });
+  const quota = { limit: 1, calendar: "day", time_zone: "Asia/Tokyo" };
+  expect(sent("fixed_window").limits["*"]).toEqual(quota);
+  // Whose default it is, the server knows.
+  expect(sent("").limits["*"]).toEqual(quota);
+  expect(sent("sliding_log").limits["*"]).toEqual({ limit: 1, window: "60s" });
+  expect(sent("sliding_log").cost_header).toBe("x-cost");
+  expect(sent("concurrency")).not.toHaveProperty("cost_header");
 });

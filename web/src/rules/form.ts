@@ -2,7 +2,17 @@
  * A rule as its form holds it, and the way there and back. Numbers stay text while they are edited: what is not a number reaches the
  * server as it was typed, so that the server, which knows the bounds, says at the field what is wrong with it.
  */
-import type { Algorithm, DescriptorMatch, FailureMode, HeaderMatch, Limit, Match, Rule, RuleMode } from "../api/model";
+import type {
+  Algorithm,
+  CalendarUnit,
+  DescriptorMatch,
+  FailureMode,
+  HeaderMatch,
+  Limit,
+  Match,
+  Rule,
+  RuleMode,
+} from "../api/model";
 
 export type HeaderKind = "present" | "exact" | "prefix" | "regex";
 
@@ -23,8 +33,22 @@ export interface LimitRow {
   unlimited: boolean;
   limit: string;
   window: string;
+  /** The calendar that its windows follow, instead of `window`; empty: none. */
+  calendar: CalendarUnit | "";
+  timeZone: string;
   burst: string;
 }
+
+/** A limit that is to be filled in. */
+export const NEW_LIMIT: LimitRow = {
+  tier: "*",
+  unlimited: false,
+  limit: "",
+  window: "60s",
+  calendar: "",
+  timeZone: "",
+  burst: "",
+};
 
 export interface RuleForm {
   name: string;
@@ -64,7 +88,7 @@ export const NEW_RULE: RuleForm = {
   descriptors: [],
   key: ["subject"],
   algorithm: "",
-  limits: [{ tier: "*", unlimited: false, limit: "", window: "60s", burst: "" }],
+  limits: [NEW_LIMIT],
   failureMode: "",
   generosity: "",
   escalateAfter: "",
@@ -118,7 +142,8 @@ export function documentOf(form: RuleForm): Rule {
     ...given("on_failure", failureOf(form)),
     mode: form.mode,
     ...given("enforce_percent", form.mode === "enforce" ? number(form.enforcePercent) : undefined),
-    ...given("cost_header", form.costHeader.trim()),
+    // A request in flight is one, whatever it costs.
+    ...given("cost_header", form.algorithm === "concurrency" ? undefined : form.costHeader.trim()),
   };
   return document as Rule;
 }
@@ -140,11 +165,19 @@ function matchOf(form: RuleForm): Match {
   };
 }
 
+/** Only fixed windows follow a calendar; of a domain's default nobody knows here. */
+export function followsCalendar(row: LimitRow, algorithm: Algorithm | ""): boolean {
+  return row.calendar !== "" && (algorithm === "" || algorithm === "fixed_window");
+}
+
 export function limitOf(row: LimitRow, algorithm: Algorithm | ""): Limit {
   if (row.unlimited) return { unlimited: true };
   // Only token buckets have a burst; what was typed before the algorithm changed is not sent.
   const burst = algorithm === "" || algorithm === "token_bucket" ? number(row.burst) : undefined;
-  return { ...given("limit", number(row.limit)), window: row.window.trim(), ...given("burst", burst) } as Limit;
+  const window = followsCalendar(row, algorithm)
+    ? { calendar: row.calendar, ...given("time_zone", row.timeZone.trim()) }
+    : { window: row.window.trim() };
+  return { ...given("limit", number(row.limit)), ...window, ...given("burst", burst) } as Limit;
 }
 
 function failureOf(form: RuleForm) {
@@ -172,6 +205,8 @@ export function limitRow(tier: string, limit: Limit): LimitRow {
     unlimited: limit.unlimited === true,
     limit: text(limit.limit),
     window: limit.window ?? "",
+    calendar: limit.calendar ?? "",
+    timeZone: limit.time_zone ?? "",
     burst: text(limit.burst),
   };
 }

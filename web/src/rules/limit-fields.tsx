@@ -1,25 +1,33 @@
-import { Checkbox, Input, Select, TextInput } from "@mantine/core";
-import type { Tier } from "../api/model";
+import { Autocomplete, Checkbox, Input, Select, TextInput } from "@mantine/core";
+import type { Algorithm, Tier } from "../api/model";
 import { count } from "../format/number";
 import { spanMillis, spanWords } from "../format/span";
 import rows from "../ui/field-row.module.css";
 import { Panel } from "../ui/page";
 import type { RuleFields } from "./basic-fields";
-import type { LimitRow } from "./form";
+import { followsCalendar, type LimitRow, NEW_LIMIT } from "./form";
 import { Add, Remove } from "./match-fields";
-import { ALGORITHM_HELP, ALGORITHM_WORDS } from "./words";
+import { ALGORITHM_HELP, ALGORITHM_WORDS, CALENDAR_WORDS } from "./words";
 
 const ALGORITHMS = [
   { value: "", label: "The domain’s default" },
   ...Object.entries(ALGORITHM_WORDS).map(([value, label]) => ({ value, label })),
 ];
 
+const WINDOWS = [
+  { value: "", label: "Fixed length" },
+  ...Object.entries(CALENDAR_WORDS).map(([value, label]) => ({ value, label })),
+];
+
+/** The zones that the browser knows. The server knows more, and any can be typed. */
+const ZONES = [...new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])];
+
 /** How much may pass, for each tier. */
 export function LimitFields({ form, tiers }: RuleFields & { tiers: readonly Tier[] }) {
   const { algorithm, limits } = form.values;
   const used = new Set(limits.map((row) => row.tier));
   const next = ["*", ...tiers.map((tier) => tier.name)].find((name) => !used.has(name));
-  const window = limits.at(-1)?.window || "60s";
+  const { window, calendar, timeZone } = limits.at(-1) ?? NEW_LIMIT;
   return (
     <Panel title="Limits">
       <div className={rows.list}>
@@ -38,7 +46,7 @@ export function LimitFields({ form, tiers }: RuleFields & { tiers: readonly Tier
           <Add
             label={next === "*" ? "Add a limit for all other tiers" : "Add a tier’s limit"}
             onClick={() =>
-              form.insertListItem("limits", { tier: next, unlimited: false, limit: "", window, burst: "" })
+              form.insertListItem("limits", { ...NEW_LIMIT, tier: next, window: window || "60s", calendar, timeZone })
             }
           />
         )}
@@ -58,7 +66,7 @@ function LimitFieldRow({ form, index, row, tiers }: RowProps) {
   const taken = new Set(form.values.limits.filter((_, i) => i !== index).map((other) => other.tier));
   const names = ["*", ...tiers.map((tier) => tier.name)];
   if (!names.includes(row.tier)) names.push(row.tier);
-  const buckets = form.values.algorithm === "" || form.values.algorithm === "token_bucket";
+  const { algorithm } = form.values;
   return (
     <div className={`${rows.row} ${rows.limit}`}>
       <Select
@@ -79,22 +87,7 @@ function LimitFieldRow({ form, index, row, tiers }: RowProps) {
         description={row.limit === "0" && !row.unlimited ? "Blocks this tier." : undefined}
         inputWrapperOrder={["label", "input", "description", "error"]}
       />
-      <TextInput
-        label="Window"
-        placeholder="60s"
-        disabled={row.unlimited}
-        spellCheck={false}
-        {...field("window")}
-        description={row.unlimited ? undefined : windowHint(row.window)}
-        inputWrapperOrder={["label", "input", "description", "error"]}
-      />
-      <TextInput
-        label="Burst"
-        placeholder={row.limit.trim() === "" ? "= limit" : countOr(row.limit)}
-        inputMode="numeric"
-        disabled={row.unlimited || !buckets}
-        {...field("burst")}
-      />
+      <WindowFields form={form} index={index} row={row} algorithm={algorithm} />
       <Checkbox
         className={rows.toggle}
         label="No limit"
@@ -105,6 +98,56 @@ function LimitFieldRow({ form, index, row, tiers }: RowProps) {
         onClick={() => form.removeListItem("limits", index)}
       />
     </div>
+  );
+}
+
+/** The two fields that say in which time: a length and a burst, a calendar and its zone, or how long a lease lasts. */
+function WindowFields({ form, index, row, algorithm }: Omit<RowProps, "tiers"> & { algorithm: Algorithm | "" }) {
+  const field = (name: keyof LimitRow) => form.getInputProps(`limits.${index}.${name}`);
+  const calendar = followsCalendar(row, algorithm);
+  const length = (
+    <TextInput
+      label={algorithm === "concurrency" ? "Lease" : algorithm === "fixed_window" ? "Length" : "Window"}
+      placeholder="60s"
+      disabled={row.unlimited}
+      spellCheck={false}
+      {...field("window")}
+      description={row.unlimited ? undefined : windowHint(row.window)}
+      inputWrapperOrder={["label", "input", "description", "error"]}
+    />
+  );
+  if (algorithm === "fixed_window" || calendar) {
+    return (
+      <>
+        <Select label="Window" data={WINDOWS} disabled={row.unlimited} {...field("calendar")} />
+        {calendar ? (
+          <Autocomplete
+            label="Time zone"
+            placeholder="UTC"
+            data={ZONES}
+            limit={20}
+            disabled={row.unlimited}
+            spellCheck={false}
+            {...field("timeZone")}
+          />
+        ) : (
+          length
+        )}
+      </>
+    );
+  }
+  const buckets = algorithm === "" || algorithm === "token_bucket";
+  return (
+    <>
+      {length}
+      <TextInput
+        label="Burst"
+        placeholder={row.limit.trim() === "" ? "= limit" : countOr(row.limit)}
+        inputMode="numeric"
+        disabled={row.unlimited || !buckets}
+        {...field("burst")}
+      />
+    </>
   );
 }
 

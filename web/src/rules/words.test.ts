@@ -9,6 +9,11 @@ test("limits in words", () => {
   expect(limitWords({ limit: 0, window: "60s" })).toBe("blocked");
   expect(limitWords({ unlimited: true })).toBe("unlimited");
   expect(limitWords({})).toBe("? per ?");
+  expect(limitWords({ limit: 9000, calendar: "month", time_zone: "Europe/Zurich" })).toBe(
+    "9,000 per calendar month in Europe/Zurich",
+  );
+  expect(limitWords({ limit: 9, calendar: "week" })).toBe("9 per calendar week in UTC");
+  expect(limitWords({ limit: 10, window: "30s" }, "concurrency")).toBe("10 in flight, each for at most 30 seconds");
 });
 
 test("matches and keys in words", () => {

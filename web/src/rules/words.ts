@@ -1,18 +1,30 @@
 /** A rule in words, so that an editor can read back what was set. */
-import type { Algorithm, FailureMode, Limit, Rule } from "../api/model";
+import type { Algorithm, CalendarUnit, FailureMode, Limit, Rule } from "../api/model";
 import { count } from "../format/number";
 import { perSpan, spanWords } from "../format/span";
 
 export const ALGORITHM_WORDS: Record<Algorithm, string> = {
   token_bucket: "Token bucket",
   sliding_window: "Sliding window",
+  sliding_log: "Sliding log",
   fixed_window: "Fixed window",
+  concurrency: "Concurrency",
 };
 
 export const ALGORITHM_HELP: Record<Algorithm, string> = {
   token_bucket: "Refills evenly up to a burst. Smooth, and forgiving after a pause.",
   sliding_window: "Never more than the limit in any window that ends now.",
-  fixed_window: "Starts again from nothing at each window’s edge, like a quota.",
+  sliding_log: "The same to the microsecond: remembers each request. Limits up to 10,000.",
+  fixed_window: "Starts again from nothing at each window’s edge, like a quota. Can follow a calendar.",
+  concurrency: "So many requests in flight, each until it is released or its lease expires. Limits up to 10,000.",
+};
+
+export const CALENDAR_WORDS: Record<CalendarUnit, string> = {
+  minute: "Minute",
+  hour: "Hour",
+  day: "Day",
+  week: "Week",
+  month: "Month",
 };
 
 export const FAILURE_WORDS: Record<FailureMode, string> = {
@@ -21,11 +33,14 @@ export const FAILURE_WORDS: Record<FailureMode, string> = {
   closed: "Refuse with 503",
 };
 
-/** `100 per minute`, `100 per minute, burst 200`, `blocked`, `unlimited`. */
-export function limitWords(limit: Limit): string {
+/** `100 per minute`, `100 per minute, burst 200`, `100 per calendar month in UTC`, `10 in flight`, `blocked`, `unlimited`. */
+export function limitWords(limit: Limit, algorithm?: Algorithm): string {
   if (limit.unlimited) return "unlimited";
   if (limit.limit === 0) return "blocked";
-  const base = `${typeof limit.limit === "number" ? count(limit.limit) : "?"} per ${perSpan(limit.window ?? "?")}`;
+  const units = typeof limit.limit === "number" ? count(limit.limit) : "?";
+  if (algorithm === "concurrency") return `${units} in flight, each for at most ${spanWords(limit.window ?? "?")}`;
+  if (limit.calendar) return `${units} per calendar ${limit.calendar} in ${limit.time_zone ?? "UTC"}`;
+  const base = `${units} per ${perSpan(limit.window ?? "?")}`;
   return typeof limit.burst === "number" && limit.burst !== limit.limit ? `${base}, burst ${count(limit.burst)}` : base;
 }
 
@@ -69,7 +84,7 @@ export function keyPartWords(part: string): string {
 export function ruleWords(rule: Rule): string[] {
   const limits = Object.entries(rule.limits).map(([tier, limit]) => {
     const who = tier === "*" ? (Object.keys(rule.limits).length === 1 ? "everyone" : "everyone else") : tier;
-    return `${who}: ${limitWords(limit)}`;
+    return `${who}: ${limitWords(limit, rule.algorithm)}`;
   });
   const sentences = [
     `For ${matchWords(rule)}, ${keyWords(rule.key ?? [])} ${rule.key?.length ? "has its own counter" : "share one counter"}.`,

@@ -97,7 +97,7 @@ function OwnLimits({ form }: { form: UseFormReturnType<Values> }) {
       description="These rules have no limit for “all others”, so the new tier needs its own there."
     >
       <div className={`${rows.list} ${rows.nested}`}>
-        {own.map(({ rule, unlimited }, index) => (
+        {own.map(({ rule, unlimited, calendar, timeZone }, index) => (
           <div key={rule} className={`${rows.row} ${rows.own}`}>
             <TextInput
               label={`Limit in ${rule}`}
@@ -105,13 +105,17 @@ function OwnLimits({ form }: { form: UseFormReturnType<Values> }) {
               disabled={unlimited}
               {...form.getInputProps(`own.${index}.limit`)}
             />
-            <TextInput
-              label="Window"
-              placeholder="60s"
-              disabled={unlimited}
-              spellCheck={false}
-              {...form.getInputProps(`own.${index}.window`)}
-            />
+            {calendar === "" ? (
+              <TextInput
+                label="Window"
+                placeholder="60s"
+                disabled={unlimited}
+                spellCheck={false}
+                {...form.getInputProps(`own.${index}.window`)}
+              />
+            ) : (
+              <TextInput label="Window" readOnly value={`Calendar ${calendar}, ${timeZone || "UTC"}`} />
+            )}
             <Checkbox
               className={rows.toggle}
               label="No limit"
