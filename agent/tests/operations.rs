@@ -293,3 +293,64 @@ async fn without_shards_operations_say_so() {
     assert!(!text.contains("weir_decisions_total{"), "none of these is a decision: {text}");
     served.stop().await;
 }
+
+/// A limit that comes with the request meets the counter as it is, of every algorithm, and leaves it to the rule's own limit.
+#[tokio::test]
+async fn limits_of_a_request_meet_live_counters_in_memory() {
+    limits_of_a_request(permitting).await;
+}
+
+#[tokio::test]
+async fn limits_of_a_request_meet_live_counters_on_a_shard() {
+    let redis = redis().await;
+    limits_of_a_request(|rules| on(&redis, permitting(rules))).await;
+}
+
+async fn limits_of_a_request(settings: impl Fn(&str) -> AgentSettings) {
+    for algorithm in ["token_bucket", "sliding_window", "sliding_log", "fixed_window", "concurrency"] {
+        let rules = format!(
+            "{{ domain: default, rules: [{{ name: {algorithm}, key: [], algorithm: {algorithm}, limits: {{ '*': {{ limit: 2, window: 300d }} }} }}] }}"
+        );
+        let served = Served::start(settings(&rules)).await;
+        let plain = async || ask(&served, "acquire", &json!({})).await["allowed"] == true;
+        let with = async |limit: Value| ask(&served, "acquire", &json!({ "limits": { algorithm: limit } })).await;
+        assert!(plain().await && plain().await && !plain().await, "{algorithm}");
+        let raised = with(json!({ "limit": 3, "window": "300d" })).await;
+        assert_eq!(
+            (&raised["allowed"], &raised["limits"][0]["source"], &raised["limit"], &raised["remaining"]),
+            (&json!(true), &json!("override"), &json!(3), &json!(0)),
+            "{algorithm}"
+        );
+        assert_eq!(with(json!({ "limit": 3, "window": "300d" })).await["allowed"], false);
+        assert_eq!(with(json!({ "unlimited": true })).await["allowed"], true);
+        let blocked = with(json!({ "limit": 0, "window": "1s" })).await;
+        assert_eq!((&blocked["status"], &blocked["reason"]), (&json!(403), &json!("blocked")));
+        assert!(!plain().await, "{algorithm}");
+        ask(&served, "reset", &json!({})).await;
+        assert!(plain().await, "{algorithm}");
+        served.stop().await;
+    }
+}
+
+/// For the subjects that a rule does not enforce yet it counts, whatever the algorithm, and whatever is asked.
+#[tokio::test]
+async fn a_rule_that_enforces_for_nobody_counts_for_all() {
+    for algorithm in ["sliding_log", "concurrency", "fixed_window"] {
+        let rules = format!(
+            "{{ domain: default, rules: [{{ name: r, key: [subject], algorithm: {algorithm}, enforce_percent: 0, limits: {{ '*': {{ limit: 1, window: 1h }} }} }}] }}"
+        );
+        let served = Served::start(permitting(&rules)).await;
+        for (remaining, would) in [(0, true), (0, false)] {
+            let acquired = ask(&served, "acquire", &json!({ "subject": "s" })).await;
+            let limit = &acquired["limits"][0];
+            assert_eq!(
+                (&acquired["allowed"], &limit["allowed"], &limit["mode"], &limit["remaining"]),
+                (&json!(true), &json!(would), &json!("shadow"), &json!(remaining)),
+                "{algorithm}"
+            );
+        }
+        let text = metrics(&served).await;
+        assert!(text.contains("outcome=\"shadow_denied\"} 1\n") && text.contains("outcome=\"allowed\"} 1\n"), "{algorithm}: {text}");
+        served.stop().await;
+    }
+}

@@ -45,7 +45,11 @@ impl Bench {
     }
 
     fn record_cost(&self, subject: &str, decision: &Decision, cost: u64) {
-        let request = Request {
+        self.recorder.record(&self.request(subject, cost), decision);
+    }
+
+    fn request<'a>(&'a self, subject: &'a str, cost: u64) -> Request<'a> {
+        Request {
             domain: "default",
             subject: Subject::parse(subject),
             tier: None,
@@ -57,8 +61,7 @@ impl Bench {
             descriptors: &[],
             cost,
             limits: None,
-        };
-        self.recorder.record(&request, decision);
+        }
     }
 
     fn tick(&self) {
@@ -346,4 +349,18 @@ async fn a_busy_second_is_cut_into_batches_that_servers_read() {
     }
     assert!(sequence > 1);
     assert_eq!(counted + bench.recorder.dropped(), 3_000);
+}
+
+/// Units whose cost was known late are traffic of their rule, and no further request.
+#[tokio::test]
+async fn what_is_recorded_counts_as_units() {
+    let bench = Bench::new(1 << 20, 4);
+    let mut passed = decision(Reason::Ok, vec![limit("r", LimitMode::Enforce, Reason::Ok)]);
+    bench.record("1", &passed);
+    passed.limits[0].cost = 40;
+    bench.recorder.consumed(&bench.request("1", 40), &passed);
+    bench.tick();
+    let rows = bench.batch(0).await.aggregates;
+    assert_eq!(rows.iter().map(|row| (row.rule.as_str(), row.requests, row.units)).collect::<Vec<_>>(), [("r", 1, 41)]);
+    assert_eq!(bench.recorder.recorded(), 1);
 }
