@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, reason = "a test stops where something goes wrong")]
 
 mod clocks;
+mod cluster;
 mod denied;
 mod exact;
 mod fault;
