@@ -152,7 +152,7 @@ impl Session<'_> {
         let mut over: Option<(Job, Outcome)> = None;
         while self.line.is_up() {
             let stays = !elsewhere.is_cancelled();
-            if !stays && calls.is_empty() && over.is_none() {
+            if !stays && calls.is_empty() {
                 tracing::info!(shard = %self.line.about.config.name, "the shard's primary is elsewhere: connecting there");
                 break;
             }
@@ -176,7 +176,7 @@ impl Session<'_> {
                     () = self.line.queue.arrival(), if stays && calls.len() < self.in_flight => {}
                     () = elsewhere.cancelled(), if stays => {}
                     _ = health.tick() => {
-                        if calls.is_empty() {
+                        if calls.is_empty() && stays {
                             calls.push(self.call(self.probe(), state.loads, self.settings.probe_timeout).send(connection.clone(), &self.line.clock));
                         }
                     }

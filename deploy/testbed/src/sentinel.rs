@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::redis::{Flavor, Redis, RedisSettings};
+use crate::resp::Reply;
 use crate::wait::await_until;
 
 /// What the sentinels call the primary.
@@ -26,14 +27,12 @@ impl Sentineled {
     /// # Errors
     /// A server does not start, or the sentinels do not find each other.
     pub async fn start(flavor: Flavor, sentinels: usize, password: Option<&str>) -> Result<Self, Error> {
-        let primary = Redis::temporary(flavor).await?;
+        // Replicas are served at once: nobody waits for more of them.
+        let at_once = ("repl-diskless-sync-delay".to_owned(), "0".to_owned());
+        let primary = Redis::start(RedisSettings { flavor, extra: vec![at_once.clone()], ..RedisSettings::default() }).await?;
         let port = primary.addr()?.port().to_string();
-        let replica = Redis::start(RedisSettings {
-            flavor,
-            extra: vec![("replicaof 127.0.0.1".to_owned(), port.clone()), ("repl-diskless-sync-delay".to_owned(), "0".to_owned())],
-            ..RedisSettings::default()
-        });
-        let replica = replica.await?;
+        let follows = ("replicaof 127.0.0.1".to_owned(), port.clone());
+        let replica = Redis::start(RedisSettings { flavor, extra: vec![follows, at_once], ..RedisSettings::default() }).await?;
         let (quorum, mut watching) = (sentinels / 2 + 1, Vec::new());
         for _ in 0..sentinels {
             let settings = RedisSettings {
@@ -56,11 +55,15 @@ impl Sentineled {
         }
         let found = Self { servers: [primary, replica], sentinels: watching };
         let (replicas, others) = ("num-slaves", (sentinels - 1).to_string());
+        let synced =
+            async || found.servers[1].ask(&["INFO", "replication"]).await.is_ok_and(|info| info.text().contains("master_link_status:up"));
+        found.awaited("the replica does not follow", synced).await?;
         found
             .awaited("the sentinels do not find each other", async || {
                 found.all_say(replicas, "1").await && found.all_say("num-other-sentinels", &others).await
             })
             .await?;
+        found.awaited("the sentinels do not trust the replica", async || found.all_trust_the_replica().await).await?;
         Ok(found)
     }
 
@@ -103,6 +106,20 @@ impl Sentineled {
         let ordered = self.awaited("no replica is suitable", async || self.sentinels[0].ask(&["SENTINEL", "FAILOVER", NAME]).await.is_ok());
         ordered.await?;
         self.awaited("no failover", async || self.primary().await.is_ok_and(|now| now != before)).await
+    }
+
+    /// Whether every sentinel has seen the replica follow the primary, so that it would promote it.
+    async fn all_trust_the_replica(&self) -> bool {
+        for sentinel in &self.sentinels {
+            let Ok(replicas) = sentinel.ask(&["SENTINEL", "REPLICAS", NAME]).await else { return false };
+            let good = |replica: &Reply| {
+                replica.list().chunks_exact(2).any(|pair| pair[0].text() == "master-link-status" && pair[1].text() == "ok")
+            };
+            if !replicas.list().iter().any(good) {
+                return false;
+            }
+        }
+        true
     }
 
     async fn all_say(&self, field: &str, value: &str) -> bool {
