@@ -7,7 +7,7 @@ mod queries;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use prometheus_client::metrics::counter::Counter;
@@ -110,6 +110,13 @@ impl Checker {
     #[must_use]
     pub fn rules(&self, domain: &str) -> Option<Arc<RuleSet>> {
         self.domains.get(domain)?.compiled.load().as_ref().map(|compiled| compiled.set.clone())
+    }
+
+    /// The longest window of all rules in use.
+    #[must_use]
+    pub fn longest_window(&self) -> Duration {
+        let windows = self.domains.values().filter_map(|served| Some(served.compiled.load().as_ref()?.set.longest_window()));
+        windows.max().unwrap_or_default()
     }
 
     /// Hashes counter keys with this secret from now on.

@@ -320,9 +320,11 @@ fn hash_secret(settings: &AgentSettings) -> HashSecret {
 }
 
 fn outlets(settings: &AgentSettings, checker: &Arc<Checker>, limiter: &Arc<Limiter>) -> Outlets {
+    let of_windows = limiter.clone();
     let (of_rules, of_secret) = (checker.clone(), checker.clone());
     let rules: Outlet<_> = Box::new(move |set| {
         of_rules.set_rules(set);
+        of_windows.set_longest_window(of_rules.longest_window());
     });
     let (of_ring, of_agents, of_marks) = (limiter.clone(), limiter.clone(), limiter.clone());
     let wanted = matches!(settings.counters, Counters::FromControlPlane);

@@ -139,7 +139,8 @@ impl Dialer {
 
     /// Where the sentinels say that the primary is: the first answer counts.
     async fn primary(&self, sentinels: &[Host], name: &Name, first: &AtomicUsize, deadline: Instant) -> Result<Host, DialError> {
-        let (start, mut failed) = (first.load(Ordering::Relaxed), DialError::UnknownPrimary(name.clone()));
+        let unknown = || DialError::UnknownPrimary(name.clone());
+        let (start, mut failed, mut answered) = (first.load(Ordering::Relaxed), unknown(), false);
         for turn in 0..sentinels.len() {
             let index = (start + turn) % sentinels.len();
             let share = share(deadline, sentinels.len() - turn);
@@ -154,11 +155,11 @@ impl Dialer {
                     first.store(index, Ordering::Relaxed);
                     return Ok(Host { name, port });
                 }
-                Ok(None) => {}
+                Ok(None) => answered = true,
                 Err(error) => failed = DialError::Sentinels(Box::new(error)),
             }
         }
-        Err(failed)
+        Err(if answered { unknown() } else { failed })
     }
 
     /// Tries the addresses of a host in turn.

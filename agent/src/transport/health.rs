@@ -4,9 +4,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::agent::Agent;
+use crate::limiter::warning::ShardWarning;
+use crate::limiter::{NodeStatus, ShardStatus};
 
 const OPEN_METRICS: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -27,9 +29,25 @@ pub(super) async fn readyz(State(agent): State<Agent>) -> Response {
         "stale_seconds": status.stale_seconds,
         "domains": status.domains,
         "ring": status.ring,
+        "shards": status.shards.iter().map(shard).collect::<Vec<_>>(),
         "warnings": status.warnings,
     });
     (code, [(CONTENT_TYPE, JSON)], body.to_string()).into_response()
+}
+
+fn shard(shard: &ShardStatus) -> Value {
+    let node = |node: &NodeStatus| json!({ "node": node.node, "breaker": node.breaker.as_str(), "last_error": node.last_error });
+    let warning = |warning: &ShardWarning| json!({ "code": warning.code.as_str(), "text": warning.text });
+    json!({
+        "name": shard.name.as_str(),
+        "breaker": shard.breaker.as_str(),
+        "last_error": shard.last_error,
+        "memory_bytes": shard.memory.used,
+        "memory_limit_bytes": shard.memory.limit,
+        "guarded": shard.memory.guarded,
+        "nodes": shard.nodes.iter().map(node).collect::<Vec<_>>(),
+        "warnings": shard.warnings.iter().map(warning).collect::<Vec<_>>(),
+    })
 }
 
 pub(super) async fn metrics(State(agent): State<Agent>) -> Response {

@@ -7,6 +7,7 @@ mod cluster;
 mod denied;
 mod exact;
 mod fault;
+mod inspection;
 mod operations;
 mod policy;
 mod promises;

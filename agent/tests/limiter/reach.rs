@@ -1,11 +1,13 @@
 //! The ways to a shard: sockets, passwords, ACL users.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use weir_agent::limiter::Limiter;
 use weir_agent::limiter::breaker::BreakerState;
+use weir_agent::limiter::tls::TlsFiles;
+use weir_agent::limiter::{Limiter, LimiterSettings};
 use weir_core::clock::SystemClock;
-use weir_testbed::{Flavor, Redis, RedisSettings};
+use weir_testbed::{Authority, Flavor, Redis, RedisSettings, Sentineled, TlsProxy};
 
 use crate::support::*;
 
@@ -57,4 +59,73 @@ async fn fault_a_wrong_password_is_told_without_the_password() {
     assert_ne!(status.breaker, BreakerState::Closed);
     let error = status.last_error.expect("told");
     assert!(!error.contains("wr0ng") && !format!("{limiter:?}").contains("wr0ng"), "{error}");
+}
+
+/// Files of a private authority.
+struct Files {
+    folder: tempfile::TempDir,
+    authority: Authority,
+}
+
+impl Files {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a folder"), authority: Authority::new().expect("made") }
+    }
+
+    fn write(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).expect("written");
+        path
+    }
+
+    fn ca(&self) -> Option<PathBuf> {
+        Some(self.write("ca.pem", self.authority.certificate()))
+    }
+}
+
+async fn reach_over_tls(url: &str, tls: TlsFiles) -> Limiter {
+    let limiter = Limiter::new(LimiterSettings { tls, ..patient() }, Arc::new(SystemClock));
+    limiter.set_ring(ring([url]));
+    limiter.settled().await;
+    limiter
+}
+
+fn told(limiter: &Limiter) -> String {
+    limiter.shards().remove(0).last_error.expect("told")
+}
+
+/// A shard's certificate is good if the authority of the settings has signed it, for this host; a shard that asks for ours gets it.
+#[tokio::test]
+async fn exact_over_tls_with_an_own_authority_and_a_client_certificate() {
+    let (files, strangers) = (Files::new(), Files::new());
+    let server = redis().await;
+    let (good, ours) = (files.authority.issue("localhost").expect("issued"), files.authority.issue("agent").expect("issued"));
+    let tls = TlsProxy::start(server.addr().expect("TCP"), &good, Some(&files.authority)).await.expect("a port");
+    let url = format!("rediss://localhost:{}", tls.addr().port());
+    let identity = Some((files.write("cert.pem", &ours.certificate), files.write("key.pem", &ours.key)));
+    counts(&reach_over_tls(&url, TlsFiles { ca_file: files.ca(), identity: identity.clone() }).await, "a").await;
+
+    let cases = [
+        ("ertificate", TlsFiles { ca_file: files.ca(), identity: None }, url.clone()),
+        ("invalid peer certificate", TlsFiles { ca_file: strangers.ca(), identity: identity.clone() }, url.clone()),
+        ("not valid for name", TlsFiles { ca_file: files.ca(), identity: identity.clone() }, format!("rediss://{}", tls.addr())),
+        ("no-such-file", TlsFiles { ca_file: Some("/no-such-file.pem".into()), identity: None }, url),
+    ];
+    for (expected, tls, url) in cases {
+        let limiter = reach_over_tls(&url, tls).await;
+        assert!(told(&limiter).contains(expected), "{expected}: {}", told(&limiter));
+    }
+}
+
+/// Sentinels have a login of their own, and say clearly what is wrong.
+#[tokio::test]
+async fn exact_through_sentinels_with_a_password() {
+    let watched = Sentineled::start(Flavor::available().expect("a server"), 3, Some("w4tch")).await.expect("starts");
+    let addrs = watched.addrs().expect("TCP");
+    let dead = weir_testbed::free_port().expect("a port");
+    let url = |query: &str, name: &str| format!("redis+sentinel://127.0.0.1:{dead},{addrs}/{name}{query}");
+    counts(&reach(&url("?sentinel_password=w4tch", watched.name())).await, "a").await;
+    let error = told(&reach(&url("?sentinel_password=wr0ng", watched.name())).await);
+    assert!(error.contains("sentinel") && error.to_lowercase().contains("auth") && !error.contains("wr0ng"), "{error}");
+    assert!(told(&reach(&url("?sentinel_password=w4tch", "nobody")).await).contains("no primary called nobody"));
 }

@@ -8,6 +8,7 @@ mod tests;
 mod tier_limits;
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use http::HeaderName;
 
@@ -155,6 +156,12 @@ pub struct RuleSet {
 pub const DEFAULT_V6_PREFIX: u8 = 64;
 
 impl RuleSet {
+    /// The longest window over which a rule remembers what it counted.
+    #[must_use]
+    pub fn longest_window(&self) -> Duration {
+        Duration::from_micros(self.rules.iter().map(|rule| rule.limits.longest_window_us()).max().unwrap_or_default())
+    }
+
     /// Compiles `config`.
     ///
     /// # Errors

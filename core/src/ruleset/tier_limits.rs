@@ -30,6 +30,13 @@ impl TierLimits {
         Self { named: named.into(), any }
     }
 
+    /// The longest window over which units are remembered, in microseconds; 0 if there is none.
+    pub(super) fn longest_window_us(&self) -> u64 {
+        let bounds = self.named.iter().filter_map(|(_, _, limit)| *limit).chain(self.any);
+        // A lease that is forgotten is one in flight too few, and only until then.
+        bounds.filter(|bound| bound.algorithm != Algorithm::Concurrency).map(|bound| bound.window_us).max().unwrap_or_default()
+    }
+
     /// The limit of a tier, and where it comes from.
     pub(super) fn of(&self, tier: usize) -> (TierLimit, Source) {
         match self.named.binary_search_by_key(&tier, |(position, ..)| *position) {

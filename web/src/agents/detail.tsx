@@ -36,6 +36,19 @@ export function AgentDetail({ agent }: { agent: Agent }) {
                   breaker {shard.breaker.replace("_", " ")}
                   {shard.last_error && `: ${shard.last_error}`}
                 </span>
+                {(shard.nodes ?? [])
+                  .filter((node) => node.breaker !== "closed")
+                  .map((node) => (
+                    <div key={node.node} className={classes.soft}>
+                      node {node.node}: breaker {node.breaker.replace("_", " ")}
+                      {node.last_error && `: ${node.last_error}`}
+                    </div>
+                  ))}
+                {(shard.warnings ?? []).map((warning) => (
+                  <div key={warning.code} className={classes.soft}>
+                    {warning.text}
+                  </div>
+                ))}
               </li>
             ))}
           </ul>

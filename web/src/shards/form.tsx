@@ -17,8 +17,11 @@ interface Values {
   name: string;
   address: string;
   weight: string;
+  memory_limit: string;
   username: string;
   password: string;
+  sentinel_username: string;
+  sentinel_password: string;
 }
 
 export function ShardForm({ before, reread, onClose }: Props) {
@@ -65,11 +68,19 @@ export function ShardForm({ before, reread, onClose }: Props) {
         label="Address"
         required
         placeholder="redis://127.0.0.1:6379"
+        description="redis://host:port, redis+sentinel://host,host/name or redis+cluster://host,host; rediss for TLS; or a socket's path"
         data-autofocus={before !== undefined || undefined}
         spellCheck={false}
         {...form.getInputProps("address")}
       />
       <TextInput label="Weight" placeholder="1" inputMode="numeric" {...form.getInputProps("weight")} />
+      <TextInput
+        label="Memory limit"
+        placeholder="the server's own maxmemory"
+        description="Bytes. Near it, no counters are created for subjects that clients can invent."
+        inputMode="numeric"
+        {...form.getInputProps("memory_limit")}
+      />
       <TextInput
         label="User"
         placeholder="default"
@@ -87,6 +98,27 @@ export function ShardForm({ before, reread, onClose }: Props) {
         autoComplete="new-password"
         {...form.getInputProps("password")}
       />
+      {form.values.address.includes("+sentinel://") && (
+        <>
+          <TextInput
+            label="User of the sentinels"
+            placeholder="default"
+            autoComplete="off"
+            spellCheck={false}
+            {...form.getInputProps("sentinel_username")}
+          />
+          <PasswordInput
+            label="Password of the sentinels"
+            description={
+              base?.has_sentinel_password
+                ? "One is stored and never shown. Empty: it stays as it is; with another address it must be given anew."
+                : "Stored for the agents, never shown again."
+            }
+            autoComplete="new-password"
+            {...form.getInputProps("sentinel_password")}
+          />
+        </>
+      )}
     </FormModal>
   );
 }
@@ -96,18 +128,29 @@ function valuesOf(shard: Shard | undefined): Values {
     name: shard?.name ?? "",
     address: shard?.address ?? "",
     weight: shard?.weight === undefined ? "" : String(shard.weight),
+    memory_limit: shard?.memory_limit === undefined ? "" : String(shard.memory_limit),
     username: shard?.username ?? "",
     password: "",
+    sentinel_username: shard?.sentinel_username ?? "",
+    sentinel_password: "",
   };
 }
 
-function shardOf({ name, address, weight, username, password }: Values): Shard {
+function shardOf(values: Values): Shard {
+  const { name, address, weight, memory_limit, username, password, sentinel_username, sentinel_password } = values;
   return {
     name: name.trim(),
     address: address.trim(),
-    // What is no number goes as it is: the server says what is wrong with it.
-    ...(weight.trim() === "" ? {} : { weight: (/^\d+$/.test(weight.trim()) ? Number(weight) : weight) as number }),
+    ...(weight.trim() === "" ? {} : { weight: numberOf(weight) }),
+    ...(memory_limit.trim() === "" ? {} : { memory_limit: numberOf(memory_limit) }),
     ...(username.trim() === "" ? {} : { username: username.trim() }),
     ...(password === "" ? {} : { password }),
+    ...(sentinel_username.trim() === "" ? {} : { sentinel_username: sentinel_username.trim() }),
+    ...(sentinel_password === "" ? {} : { sentinel_password }),
   };
+}
+
+/** What is no number goes as it is: the server says what is wrong with it. */
+function numberOf(text: string): number {
+  return (/^\d+$/.test(text.trim()) ? Number(text) : text) as number;
 }

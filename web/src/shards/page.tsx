@@ -87,6 +87,7 @@ function columns(
       cell: (shard) => <strong>{shard.name}</strong>,
     },
     { key: "state", header: "State", cell: (shard) => <State health={health.get(shard.name)} /> },
+    { key: "warnings", header: "Warnings", cell: (shard) => <Warnings warnings={shard.warnings ?? []} /> },
     {
       key: "address",
       header: "Address",
@@ -139,6 +140,16 @@ function State({ health }: { health: ShardHealth | undefined }) {
     <span title={error}>
       <Mark tone={tone}>{reached === watching ? "Reached by all agents" : `Reached by ${reached} of ${watching}`}</Mark>
     </span>
+  );
+}
+
+function Warnings({ warnings }: { warnings: NonNullable<Shard["warnings"]> }) {
+  return (
+    <ul className={classes.warnings}>
+      {warnings.map((warning) => (
+        <li key={warning.code}>{warning.text}</li>
+      ))}
+    </ul>
   );
 }
 
