@@ -150,9 +150,9 @@ impl Cluster {
     }
 
     /// Takes over requests that the node behind `line` did not serve.
-    pub(super) fn redirect(self: &Arc<Self>, line: &Arc<Line>, to: Redirect, batch: Vec<Waiting>) {
+    pub(super) fn redirect(self: &Arc<Self>, line: &Arc<Line>, to: &Redirect, batch: Vec<Waiting>) {
         let alone = batch.len() == 1;
-        let target = match &to {
+        let target = match to {
             Redirect::Moved(slot, host) => {
                 self.doubt();
                 let target = self.line_to(host);
@@ -164,12 +164,12 @@ impl Cluster {
         };
         for mut waiting in batch {
             waiting.way.hops += 1;
-            waiting.way.asking = matches!(to, Redirect::Ask(_)) || to == Redirect::TryAgain && waiting.way.asking;
+            waiting.way.asking = matches!(to, Redirect::Ask(_)) || *to == Redirect::TryAgain && waiting.way.asking;
             // Requests for keys here and there can go one by one; one with several keys waits for them to be in one place.
-            waiting.way.alone = to == Redirect::TryAgain || waiting.way.alone;
+            waiting.way.alone = *to == Redirect::TryAgain || waiting.way.alone;
             if waiting.way.hops > MAX_HOPS {
                 let _ = waiting.answer.send(Err(Cause::Error));
-            } else if to == Redirect::TryAgain && alone {
+            } else if *to == Redirect::TryAgain && alone {
                 let target = target.clone();
                 tokio::spawn(async move {
                     sleep(MOVING).await;

@@ -244,7 +244,7 @@ impl Session<'_> {
             }
             Err(fault) => match self.elsewhere(fault) {
                 Some((cluster, to)) => {
-                    self.redirect(&cluster, to, done.call.job, state);
+                    self.redirect(&cluster, &to, done.call.job, state);
                     return Finished::Unwanted;
                 }
                 None => self.fault(fault, done.took),
@@ -268,14 +268,14 @@ impl Session<'_> {
     }
 
     /// The node did not serve the call, and counted nothing: it is another's. The node itself is well.
-    fn redirect(&self, cluster: &Arc<Cluster>, to: Redirect, job: Job, state: &mut Serving) {
+    fn redirect(&self, cluster: &Arc<Cluster>, to: &Redirect, job: Job, state: &mut Serving) {
         match job {
             Job::Checks(batch) => cluster.redirect(self.line, to, batch),
             Job::Refunds(refunds) => {
                 state.refunding = 0;
-                cluster.redirect_refunds(self.line, &to, refunds);
+                cluster.redirect_refunds(self.line, to, refunds);
             }
-            Job::Operation(operation) => cluster.redirect_operation(&to, operation),
+            Job::Operation(operation) => cluster.redirect_operation(to, operation),
             Job::Probe(_) => cluster.doubt(),
         }
     }

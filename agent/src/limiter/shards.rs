@@ -79,7 +79,7 @@ impl Shards {
             match questions.iter_mut().find(|question| Arc::ptr_eq(&question.shard, shard) && question.slot == slot) {
                 Some(question) => question.members.push(member),
                 None => {
-                    questions.push(Question { shard: shard.clone(), slot, members: vec![member], wait_until, sent: Err(Cause::NoShards) })
+                    questions.push(Question { shard: shard.clone(), slot, members: vec![member], wait_until, sent: Err(Cause::NoShards) });
                 }
             }
         }

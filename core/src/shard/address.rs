@@ -195,6 +195,10 @@ mod tests {
         ] {
             assert_eq!(wrong_address(good), None, "{good}");
         }
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
         let long = format!("/{}", "x".repeat(107));
         let many = format!("redis+cluster://{}", ["h"; 17].join(","));
         for bad in [

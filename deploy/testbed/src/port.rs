@@ -10,7 +10,7 @@ use rand::RngExt;
 /// # Errors
 /// None of a thousand ports tried at random was free.
 pub fn free_port() -> std::io::Result<u16> {
-    free_port_among(10_240..32_000, |port| is_free(port))
+    free_port_among(10_240..32_000, is_free)
 }
 
 /// A port like [`free_port`]'s, of which the one `above` it is free too.
