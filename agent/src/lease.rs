@@ -103,7 +103,7 @@ impl LeaseGuard {
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
         if !self.releases.is_empty() {
-            self.limiter.release_later(std::mem::take(&mut self.releases));
+            self.limiter.release_later(&self.releases);
         }
     }
 }

@@ -15,6 +15,25 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Besides [`Agent::check`] there are [`peek`](Agent::peek), [`record`](Agent::record), [`refund`](Agent::refund), [`reset`](Agent::reset), and for
+//! `concurrency` rules [`acquire`](Agent::acquire) and [`release`](Agent::release):
+//!
+//! ```no_run
+//! # use weir_core::request::Request;
+//! # async fn render() -> u64 { 0 }
+//! # async fn example(agent: weir_agent::Agent, request: Request<'_>) -> Result<(), Box<dyn std::error::Error>> {
+//! let (decision, lease) = agent.acquire(&request).await?;
+//! if decision.allowed() {
+//!     // Released when the guard is dropped, whatever happens.
+//!     let _guard = lease.map(|lease| agent.hold(&lease));
+//!     let rows = render().await;
+//!     // What it cost is known only now.
+//!     agent.record(&Request { cost: rows, ..request }).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod agent;
 pub mod answer;

@@ -100,12 +100,12 @@ impl Limiter {
     }
 
     /// Ends leases without waiting. What cannot be sent is counted as lost, and expires by itself.
-    pub fn release_later(&self, releases: Vec<Release>) {
+    pub fn release_later(&self, releases: &[Release]) {
         if self.settings.count_on == CountOn::Memory {
-            self.memory.release_now(&releases);
+            self.memory.release_now(releases);
             return;
         }
-        let locally = self.fallback.release(&releases);
+        let locally = self.fallback.release(releases);
         let shards = self.shards.load();
         for (release, _) in releases.iter().zip(locally).filter(|(_, here)| !here) {
             if let Some(shard) = shards.owner(&release.key) {

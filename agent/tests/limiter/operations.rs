@@ -74,7 +74,7 @@ async fn exact_operations_do_what_they_say() {
         assert_eq!((first.0, second.0, acquire(&limiter, &leases).await.0), (true, true, false));
         assert_eq!(limiter.release(&[first.1, first.1], deadline()).await, [Ok(true), Ok(false)]);
         assert!(acquire(&limiter, &leases).await.0);
-        limiter.release_later(vec![second.1]);
+        limiter.release_later(&[second.1]);
         let free = async || remaining(&limiter, &leases).await == 1;
         assert!(await_until(RECOVERY, free).await);
     }
@@ -117,7 +117,7 @@ async fn fault_leases_without_the_shard() {
     assert_eq!(held.iter().map(|(allowed, _)| *allowed).collect::<Vec<_>>(), [true, true, false, false]);
     assert_eq!(limiter.release(&[held[0].1, held[2].1], Instant::now() + BUDGET).await[0], Ok(true));
     assert!(acquire(&limiter, &many).await.0);
-    limiter.release_later(vec![held[1].1]);
+    limiter.release_later(&[held[1].1]);
     assert!(acquire(&limiter, &many).await.0 && !acquire(&limiter, &many).await.0);
     assert!(acquire(&limiter, &one).await.0 && !acquire(&limiter, &one).await.0);
 }
