@@ -73,7 +73,6 @@ async fn what_is_refused_for_a_passing_reason_comes_again() {
 #[tokio::test]
 async fn heartbeats_are_shown_and_a_closed_stream_is_not_connected() {
     let bed = Bed::new().await;
-    bed.admin.send("POST", "/v1/shards", &[], Some(&serde_json::json!({ "name": "a", "address": "redis://127.0.0.1:1" }))).await;
     let mut stream = Sync::open(bed.control_plane.grpc_addr(), &bed.agent_token, hello("gw-1")).await.unwrap();
     let rules = stream.settle().await;
     let warning = v1::ShardWarning { code: "evicts_counters".into(), text: "it evicts".into() };
@@ -100,10 +99,11 @@ async fn heartbeats_are_shown_and_a_closed_stream_is_not_connected() {
     assert_eq!((&agent["warnings"][0], &agent["dropped_events"]), (&"shard a is away".into(), &3.into()));
     let shard = &agent["shards"][0];
     assert_eq!((&shard["breaker"], &shard["nodes"][0]["node"], &shard["guarded"]), (&"open".into(), &"10.0.0.1:1".into(), &true.into()));
+    assert_eq!((&agent["ring"]["state"], &agent["domains"][0]["domain"]), (&"current".into(), &"default".into()));
+    bed.admin.send("POST", "/v1/shards", &[], Some(&serde_json::json!({ "name": "a", "address": "redis://127.0.0.1:1" }))).await;
     let seen = &bed.admin.get("/v1/shards/a").await.body["warnings"];
     assert_eq!(*seen, serde_json::json!([{ "code": "evicts_counters", "text": "it evicts", "agents": 1 }]));
     assert_eq!(bed.admin.get("/v1/shards").await.body["items"][0]["warnings"], *seen);
-    assert_eq!((&agent["ring"]["state"], &agent["domains"][0]["domain"]), (&"current".into(), &"default".into()));
     assert_eq!(bed.admin.send("DELETE", "/v1/agents/gw-1", &[], None).await.status, 409, "it is connected");
 
     drop(stream);

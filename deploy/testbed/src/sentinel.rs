@@ -50,7 +50,7 @@ impl Sentineled {
             };
             let sentinel = Redis::start_sentinel(settings).await?;
             // Looks at the servers more often than every 10 s; old versions cannot be told to.
-            let _ = sentinel.ask(&["SENTINEL", "DEBUG", "info-period", "200", "publish-period", "200", "ping-period", "100"]).await;
+            let _ = sentinel.ask(&["SENTINEL", "DEBUG", "info-period", "200", "publish-period", "200"]).await;
             watching.push(sentinel);
         }
         let found = Self { servers: [primary, replica], sentinels: watching };
