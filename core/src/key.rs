@@ -58,6 +58,18 @@ impl fmt::Debug for HashSecret {
 pub struct CounterKey([u8; KEY_LENGTH]);
 
 impl CounterKey {
+    /// The key of these two parts.
+    #[must_use]
+    pub fn new(tag: Tag, suffix: Suffix) -> Self {
+        let mut key = [0u8; KEY_LENGTH];
+        key[0] = b'{';
+        // 12 bytes are 16 characters.
+        let _ = URL_SAFE_NO_PAD.encode_slice(tag.0, &mut key[1..17]);
+        key[17] = b'}';
+        key[18..].copy_from_slice(&suffix.0);
+        Self(key)
+    }
+
     /// The key of a tag and of what tells it from others of that tag, both as in its text. `None` unless it is one of this format.
     #[must_use]
     pub fn from_parts(tag: &str, rest: &str) -> Option<Self> {
@@ -135,24 +147,31 @@ impl Tag {
     }
 }
 
+/// What tells a counter from the others of its tag: the end of its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Suffix([u8; 10]);
+
+impl Suffix {
+    /// Of a rule's counter for these parts.
+    #[must_use]
+    pub fn of(secret: &HashSecret, rule: &str, parts: &[Part<'_>]) -> Self {
+        let mut hash = Hash::new(secret, b"counter");
+        hash.part(rule.as_bytes());
+        hash.parts(parts);
+        let full: [u8; 8] = hash.finish();
+        // 54 bits of the hash above 6 bits of version make ten base64url characters of 6 bits each.
+        let bits = (u64::from_be_bytes(full) & !0x3FF) | (u64::from(FORMAT_VERSION) << 4);
+        let mut text = [0u8; 11];
+        // 8 bytes are 11 characters: the last, of 4 zero bits, is left out.
+        let _ = URL_SAFE_NO_PAD.encode_slice(bits.to_be_bytes(), &mut text);
+        Self(std::array::from_fn(|i| text[i]))
+    }
+}
+
 /// The key of one counter: `tag`, and what tells it from the other counters of that tag.
 #[must_use]
 pub fn counter_key(secret: &HashSecret, tag: Tag, rule: &str, parts: &[Part<'_>]) -> CounterKey {
-    let mut hash = Hash::new(secret, b"counter");
-    hash.part(rule.as_bytes());
-    hash.parts(parts);
-    let full: [u8; 8] = hash.finish();
-    // 54 bits of the hash above 6 bits of version make ten base64url characters of 6 bits each.
-    let bits = (u64::from_be_bytes(full) & !0x3FF) | (u64::from(FORMAT_VERSION) << 4);
-    let mut key = [0u8; KEY_LENGTH];
-    key[0] = b'{';
-    key[17] = b'}';
-    let mut suffix = [0u8; 11];
-    // Both lengths are fixed and fit: 12 bytes are 16 characters, 8 bytes are 11 (the last of 4 zero bits, left out).
-    let _ = URL_SAFE_NO_PAD.encode_slice(tag.0, &mut key[1..17]);
-    let _ = URL_SAFE_NO_PAD.encode_slice(bits.to_be_bytes(), &mut suffix);
-    key[18..].copy_from_slice(&suffix[..10]);
-    CounterKey(key)
+    CounterKey::new(tag, Suffix::of(secret, rule, parts))
 }
 
 /// What is hashed of almost every request fits into this.

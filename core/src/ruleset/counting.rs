@@ -1,12 +1,13 @@
 //! Where a request is counted for a rule, and how much it takes.
 
 use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use http::{HeaderMap, HeaderName};
 
 use super::{ChoiceError, RuleSet};
 use crate::config::read::MAX_KEY_PARTS;
-use crate::key::{CounterKey, HashSecret, Part, Tag, counter_key};
+use crate::key::{CounterKey, HashSecret, Part, Suffix, Tag};
 use crate::limit::MAX_UNITS;
 use crate::matching::index::Facts;
 use crate::matching::template::{Template, missing};
@@ -29,6 +30,8 @@ pub(super) struct Counting {
     by_subject: bool,
     /// The other parts, in order, with the kinds that they are hashed under.
     parts: Box<[(Box<str>, Value)]>,
+    /// Where only the subject tells counters apart: the end of all their keys, made for the first request with its secret.
+    suffix: Option<OnceLock<(HashSecret, Suffix)>>,
     cost_header: Option<HeaderName>,
 }
 
@@ -102,7 +105,9 @@ impl Counting {
         }
         let cost_header = rule.cost_header.as_ref().map(|name| HeaderName::from_bytes(name.as_bytes())).transpose();
         let cost_header = cost_header.map_err(|error| (None, error.to_string()))?;
-        Ok(Self { by_subject: rule.key.contains(&KeyPart::Subject), parts: parts.into(), cost_header })
+        let by_subject = rule.key.contains(&KeyPart::Subject);
+        let only_subject = by_subject && parts.iter().all(|(_, value)| matches!(value, Value::Constant(_)));
+        Ok(Self { by_subject, parts: parts.into(), suffix: only_subject.then(OnceLock::new), cost_header })
     }
 
     /// Whether clients can invent counters: the key has a part that they choose.
@@ -122,6 +127,22 @@ impl Counting {
 
     /// The counter of this request.
     pub(super) fn key(&self, rule: &str, caller: &Caller<'_, '_>) -> CounterKey {
+        let suffix_of = |parts: &[Part<'_>]| Suffix::of(caller.secret, rule, parts);
+        if let Some(suffix) = &self.suffix {
+            let (secret, suffix) = suffix.get_or_init(|| (caller.secret.clone(), self.with_parts(caller, suffix_of)));
+            if secret.as_bytes() == caller.secret.as_bytes() {
+                return CounterKey::new(caller.tag(), *suffix);
+            }
+        }
+        self.with_parts(caller, |parts| {
+            let domain = caller.rules.domain.as_str();
+            let tag = if self.by_subject { caller.tag() } else { Tag::of_rule(caller.secret, domain, rule, parts) };
+            CounterKey::new(tag, suffix_of(parts))
+        })
+    }
+
+    /// What this request has for the parts besides the subject.
+    fn with_parts<T>(&self, caller: &Caller<'_, '_>, with: impl FnOnce(&[Part<'_>]) -> T) -> T {
         let found: [Found<'_>; MAX_KEY_PARTS] =
             std::array::from_fn(|i| self.parts.get(i).map_or(Found::Missing, |(_, value)| value.find(caller)));
         let parts: [Part<'_>; MAX_KEY_PARTS] = std::array::from_fn(|i| {
@@ -132,9 +153,7 @@ impl Counting {
                 Found::Repeated => Part { kind: REPEATED, value: Some(kind.as_bytes()) },
             }
         });
-        let parts = &parts[..self.parts.len()];
-        let tag = if self.by_subject { caller.tag() } else { Tag::of_rule(caller.secret, caller.rules.domain.as_str(), rule, parts) };
-        counter_key(caller.secret, tag, rule, parts)
+        with(&parts[..self.parts.len()])
     }
 
     /// The units that the request takes: from the rule's cost header if it is there, else the request's own cost. A look stays a look, and

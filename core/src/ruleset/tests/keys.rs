@@ -3,16 +3,19 @@
 use http::HeaderMap;
 
 use super::{choose, compile, headers, request};
-use crate::key::CounterKey;
+use crate::key::{CounterKey, HashSecret};
 use crate::request::Request;
-use crate::ruleset::{Effective, RuleSet};
+use crate::ruleset::{Choice, Effective, RuleSet};
 use crate::subject::Subject;
 
-fn keys(rules: &RuleSet, request: &Request<'_>) -> Vec<CounterKey> {
-    let key = |effective: &Effective| match effective {
+fn key(effective: &Effective) -> CounterKey {
+    match effective {
         Effective::Counted { key, .. } => *key,
         _ => panic!("counted rules only"),
-    };
+    }
+}
+
+fn keys(rules: &RuleSet, request: &Request<'_>) -> Vec<CounterKey> {
     choose(rules, request).unwrap().rules.iter().map(|chosen| key(&chosen.effective)).collect()
 }
 
@@ -26,6 +29,22 @@ fn all_limits_of_a_subject_share_a_tag() {
     assert_ne!(one[0], one[1]);
     let two = keys(&rules, &Request { subject: Subject::parse("user:2"), ..request(&empty) });
     assert!(one[0].tag() != two[0].tag() && one[2] == two[2]);
+}
+
+/// What is remembered of a key was made with a secret, and is of no use with another one.
+#[test]
+fn another_secret_makes_other_keys() {
+    let text = "  - {name: a, key: [subject]}\n  - {name: b, match: {path: '/**'}, key: [subject, route]}\n  - {name: c, key: [ip]}";
+    let (rules, empty) = (compile(text), HeaderMap::new());
+    let with = |rules: &RuleSet, secret: u8| {
+        let mut choice = Choice::default();
+        rules.choose(&request(&empty), &HashSecret::new([secret; 32]), &mut choice).unwrap();
+        choice.rules.iter().map(|chosen| key(&chosen.effective)).collect::<Vec<_>>()
+    };
+    let first = with(&rules, 1);
+    let second = with(&rules, 2);
+    assert!(first.iter().zip(&second).all(|(first, second)| first.as_str()[18..] != second.as_str()[18..]));
+    assert_eq!((with(&rules, 1), with(&compile(text), 2)), (first, second));
 }
 
 #[test]
