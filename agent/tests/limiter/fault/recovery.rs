@@ -166,7 +166,7 @@ async fn fault_bb_17_five_rounds_of_flush_restart_and_failover() {
 async fn exact_a_moved_counter_admits_one_further_capacity() {
     const LIMIT: usize = 5;
     let servers = redises(3).await;
-    let urls: Vec<String> = servers.iter().map(|server| server.url()).collect();
+    let urls: Vec<String> = servers.iter().map(weir_testbed::Redis::url).collect();
     let agents = [limiter(&servers[..2]).await, limiter(&servers[..2]).await];
     let questions: Vec<LimitQuery> = (0..60).map(|n| query(key(&format!("user-{n}"), "r"), LIMIT as u64)).collect();
     let exhaust = async |question: &LimitQuery| {
