@@ -1,23 +1,22 @@
 
 -- The driver: reads the packed batch, decides each request, answers packed.
 --
--- KEYS: one per limit. ARGV[1], little-endian: operation (1: check, 2: refund, 3: reset, 4: release; one byte), number of bounds (1), then
+-- KEYS: one per limit. ARGV[1], little-endian: operation (1: check, 2: refund, 3: reset; one byte), number of bounds (1), then
 --   per bound: algorithm (1), limit (double), capacity (double), window in µs (double); of algorithm 6, a fixed window that follows a calendar,
 --     also five ascending edges of windows in µs (doubles): the one before that of the shard's time, that, and the two after it
 --   check: number of shapes (1); per shape: flags (one byte), bound (1), cost (double); per key: its shape (1); then for each key whose shape
 --     has a lease, that (16)
 --     flags: 1: shadow; 2: last limit of its request; 4: the key occurred before; 8: writes nothing; 16: consumes without deciding; 32: creates
 --     no counter; 64: acquires a lease
---   refund: per key: bound (1), units (double), time of the consume in µs (double; 0: now), lease (16)
+--   refund: per key: bound (1), units (double), time of the consume in µs (double; 0: now), the lease that ends (16)
 --   reset: nothing more
---   release: per key the lease (16)
 -- Reply to a check: time (double); per key a mark (1); then per key what the mark announces:
 --   0 to 3: flags (1: passes, 2: foreign state was replaced); remaining, reset and retry-after in µs (doubles; retry-after -1: never)
 --   4: passes; the state written under the key, from which the reader works out the rest
 --   5: nothing; no limit of the request was decided, because the edges of one of them are not those around the shard's time
 --   6: nothing; there is no counter, and none was created: it passed within its request
 -- Reply to a refund: units given back per key (doubles).
--- Reply to a reset or release: per key whether there was one (1).
+-- Reply to a reset: per key whether there was one (1).
 
 -- A limit of 0 lets nothing pass and keeps no state.
 local function blocked()
@@ -271,22 +270,11 @@ local function clear()
   return concat(done)
 end
 
-local function release(packed, position)
-  local done = {}
-  for k, key in ipairs(KEYS) do
-    done[k] = try('ZREM', key, sub(packed, position, position + 15)) == 1 and FLAGS[1] or FLAGS[0]
-    position = position + 16
-  end
-  return concat(done)
-end
-
 local operation, bound_count, position = unpick('<BB', ARGV[1])
 position = read_bounds(ARGV[1], bound_count, position)
 if operation == 1 then
   return check(ARGV[1], position)
 elseif operation == 2 then
   return refund(ARGV[1], position)
-elseif operation == 3 then
-  return clear()
 end
-return release(ARGV[1], position)
+return clear()

@@ -148,7 +148,7 @@ impl Checker {
         let guard = LeaseGuard::new(self.limiter.clone(), queries::leases(choice, id));
         let decision = self.decide(compiled, choice, Action::Check, Some(id), deadline).await;
         guard.disarm();
-        drop(LeaseGuard::new(self.limiter.clone(), queries::perhaps_taken(&decision, id)));
+        self.limiter.release_on_shards(queries::perhaps_taken(&decision, id));
         let lease = Lease::of(id, &decision);
         (decision, lease)
     }

@@ -3,12 +3,14 @@
 
 mod served;
 
+use std::time::Duration;
+
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use served::{Answer, Served, settings};
 use weir_agent::limiter::ShardConfig;
 use weir_agent::settings::{AgentSettings, Counters, Permission, Permissions};
-use weir_testbed::{Flavor, Redis};
+use weir_testbed::{Flavor, Mode, Proxy, Redis, await_until};
 
 const RULES: &str = r#"
 domain: default
@@ -353,4 +355,34 @@ async fn a_rule_that_enforces_for_nobody_counts_for_all() {
         assert!(text.contains("outcome=\"shadow_denied\"} 1\n") && text.contains("outcome=\"allowed\"} 1\n"), "{algorithm}: {text}");
         served.stop().await;
     }
+}
+
+/// What a shard acquired although it answered too late is given back there, while the lease in its place lives on here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_the_shard_took_too_late_is_given_back() {
+    let redis = redis().await;
+    let proxy = Proxy::start(redis.addr().unwrap()).await.unwrap();
+    let mut settings = permitting(
+        "domain: default\ntiers: [{ name: free, default: true }]\nrules:\n  - name: jobs\n    key: [subject]\n    algorithm: concurrency\n    \
+         limits: { \"*\": { limit: 5, window: 1h } }\n",
+    );
+    let url = redis.url_through(proxy.addr());
+    settings.counters = Counters::Shards(vec![ShardConfig::new("a".parse().unwrap(), url.parse().unwrap())]);
+    settings.budget = Duration::from_millis(50);
+    let served = Served::start(settings).await;
+    let question = json!({"subject": "user-1"});
+    let quick = async || ask(&served, "acquire", &question).await["degraded"].is_null();
+    assert!(await_until(Duration::from_secs(5), quick).await, "the shard decides");
+    let before = keys(&redis).await;
+    proxy.set_mode(Mode::Delay(Duration::from_millis(200))).await;
+    let late = ask(&served, "acquire", &json!({"subject": "user-2"})).await;
+    assert_eq!((&late["degraded"]["cause"], late["lease"].is_string()), (&json!("timeout"), true), "{late}");
+    proxy.set_mode(Mode::Forward).await;
+    // One lease left its key behind before it went, so only the first subject has any.
+    let gone = async || {
+        let read = metrics(&served).await;
+        keys(&redis).await == before && read.contains("weir_shard_refunds_total{shard=\"a\"} 1\n")
+    };
+    assert!(await_until(Duration::from_secs(5), gone).await, "{} keys, {before} before\n{}", keys(&redis).await, metrics(&served).await);
+    assert_eq!(ask(&served, "release", &json!({"lease": late["lease"]})).await["released"], json!(true));
 }

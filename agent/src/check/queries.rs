@@ -6,7 +6,6 @@ use weir_core::lease::LeaseId;
 use weir_core::limit::Algorithm;
 use weir_core::ruleset::{Choice, Chosen, Effective, RuleSet};
 
-use crate::lease::holds;
 use crate::limiter::LimitQuery;
 use crate::limiter::store::Release;
 
@@ -70,11 +69,11 @@ pub(super) fn takes_lease(choice: &Choice) -> bool {
     })
 }
 
-/// What a shard may hold although it did not answer in time, and no lease will be handed out for.
+/// What a shard may hold although it did not answer in time. What is held instead is held in this process, if anything.
 pub(super) fn perhaps_taken(decision: &Decision, lease: LeaseId) -> Vec<Release> {
     let unheard = |limit: &&LimitDecision| {
         let asked = limit.degraded.is_some_and(|degraded| matches!(degraded.cause, Cause::Timeout | Cause::Error));
-        asked && limit.algorithm == Algorithm::Concurrency && !(decision.allowed() && holds(limit))
+        asked && limit.algorithm == Algorithm::Concurrency && limit.cost > 0
     };
     decision.limits.iter().filter(unheard).filter_map(|limit| limit.key).map(|key| Release { key, lease }).collect()
 }

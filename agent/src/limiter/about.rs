@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -83,6 +83,8 @@ pub(super) struct About {
 struct Found {
     warnings: BTreeMap<String, Vec<ShardWarning>>,
     memory: BTreeMap<String, MemoryUse>,
+    /// Since when the shard has been counted on with another hash secret.
+    foreign_since: Option<Instant>,
 }
 
 impl About {
@@ -120,6 +122,14 @@ impl About {
         self.foreign.load(Ordering::Acquire)
     }
 
+    /// How long the shard has been counted on with another hash secret.
+    pub(super) fn foreign_for(&self, now: Instant) -> Duration {
+        if !self.is_foreign() {
+            return Duration::ZERO;
+        }
+        self.found.lock().foreign_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
     /// Notes what an inspection found on a line, and says what is new.
     pub(super) fn set_warnings(&self, node: Option<&Host>, warnings: Vec<ShardWarning>) {
         let mut found = self.found.lock();
@@ -128,7 +138,7 @@ impl About {
             tracing::warn!(shard = %self.config.name, code = warning.code.as_str(), "{}", warning.text);
         }
         found.warnings.insert(node.map(ToString::to_string).unwrap_or_default(), warnings);
-        self.settle(&found, &before);
+        self.settle(&mut found, &before);
     }
 
     /// Notes the memory of a line's server.
@@ -160,7 +170,7 @@ impl About {
         let (before, node) = (found.codes(), node.map(ToString::to_string).unwrap_or_default());
         found.warnings.remove(&node);
         found.memory.remove(&node);
-        self.settle(&found, &before);
+        self.settle(&mut found, &before);
     }
 
     /// All that was found, each code once.
@@ -172,7 +182,7 @@ impl About {
         all
     }
 
-    fn settle(&self, found: &Found, before: &[Code]) {
+    fn settle(&self, found: &mut Found, before: &[Code]) {
         let after = found.codes();
         for code in before.iter().filter(|code| !after.contains(code)) {
             self.metrics.warning(*code, false);
@@ -180,12 +190,41 @@ impl About {
         for code in &after {
             self.metrics.warning(*code, true);
         }
-        self.foreign.store(after.contains(&Code::ForeignHashSecret), Ordering::Release);
+        let is_foreign = after.contains(&Code::ForeignHashSecret);
+        found.foreign_since = is_foreign.then(|| found.foreign_since.unwrap_or_else(Instant::now));
+        self.foreign.store(is_foreign, Ordering::Release);
     }
 }
 
 impl Found {
     fn codes(&self) -> Vec<Code> {
         self.warnings.values().flatten().map(|warning| warning.code).collect()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::address;
+    use super::super::metrics::LimiterMetrics;
+    use super::*;
+
+    /// A shard where nothing is.
+    pub(crate) fn nowhere(url: &str) -> About {
+        let name: weir_core::name::Name = "s".parse().unwrap();
+        let metrics = LimiterMetrics::default().of(&name);
+        About::new(ShardConfig::given(name, address::read(url).unwrap()), metrics, Arc::default())
+    }
+
+    #[test]
+    fn a_shard_with_another_secret_is_away() {
+        let (about, hour) = (nowhere("redis://127.0.0.1:1"), Duration::from_secs(3600));
+        let foreign = ShardWarning { code: Code::ForeignHashSecret, text: String::new() };
+        assert_eq!(about.foreign_for(Instant::now()), Duration::ZERO);
+        about.set_warnings(None, vec![foreign.clone()]);
+        let begun = Instant::now();
+        about.set_warnings(None, vec![foreign]);
+        assert!(about.foreign_for(begun + hour) >= hour, "since it was found first");
+        about.set_warnings(None, Vec::new());
+        assert_eq!(about.foreign_for(begun + hour), Duration::ZERO);
     }
 }

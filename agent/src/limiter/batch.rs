@@ -12,7 +12,8 @@ use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::decision::Cause;
 use weir_core::key::CounterKey;
 
-use super::store::{Refund, Release};
+use super::slots::slot_of;
+use super::store::Refund;
 
 /// The most counters in one call, which takes a server half a millisecond. A request has at most half as many.
 pub(super) const MAX_COUNTERS: usize = 128;
@@ -40,21 +41,91 @@ pub(super) struct Waiting {
     pub(super) way: Way,
 }
 
-/// What is done besides checks, to counters that share a tag.
+/// What is done besides checks. On a cluster all of it is in one slot.
 #[derive(Debug)]
 pub(super) enum Work {
+    /// Units to give back, and leases to end.
     Refunds(Vec<Refund>),
     Resets(Vec<CounterKey>),
-    Releases(Vec<Release>),
 }
 
-/// Work for somebody who waits for what came of it: units given back, counters cleared and leases ended, in order.
+/// Work for some who wait for what comes of it: units given back and counters cleared, in order.
 #[derive(Debug)]
 pub(super) struct Operation {
     pub(super) work: Work,
-    /// When its caller stops waiting.
+    pub(super) askers: Vec<Asker>,
+    /// It was sent to a node of a cluster that it is not for.
+    pub(super) moved: bool,
+}
+
+/// One who waits for part of an operation.
+#[derive(Debug)]
+pub(super) struct Asker {
+    /// How many counters of the work are its own.
+    pub(super) counters: usize,
+    /// When it stops waiting.
     pub(super) deadline: Instant,
     pub(super) answer: oneshot::Sender<Result<Vec<u64>, Cause>>,
+}
+
+impl Work {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Refunds(refunds) => refunds.len(),
+            Self::Resets(keys) => keys.len(),
+        }
+    }
+
+    /// The slot of its counters.
+    pub(super) fn slot(&self) -> Option<u16> {
+        let first = match self {
+            Self::Refunds(refunds) => &refunds.first()?.key,
+            Self::Resets(keys) => keys.first()?,
+        };
+        Some(slot_of(first.tag()))
+    }
+}
+
+impl Operation {
+    pub(super) fn new(work: Work, asker: Asker) -> Self {
+        Self { work, askers: vec![asker], moved: false }
+    }
+
+    fn is_wanted(&self, now: Instant) -> bool {
+        self.askers.iter().any(|asker| asker.deadline > now && !asker.answer.is_closed())
+    }
+
+    /// Takes another in, to go in the same call; gives it back if it cannot.
+    fn join(&mut self, other: Self, by_slot: bool) -> Option<Self> {
+        if self.work.len() + other.work.len() > MAX_COUNTERS || by_slot && self.work.slot() != other.work.slot() {
+            return Some(other);
+        }
+        match (&mut self.work, other.work) {
+            (Work::Refunds(refunds), Work::Refunds(more)) => refunds.extend(more),
+            (Work::Resets(keys), Work::Resets(more)) => keys.extend(more),
+            (_, work) => return Some(Self { work, ..other }),
+        }
+        self.askers.extend(other.askers);
+        self.moved |= other.moved;
+        None
+    }
+
+    /// Tells everybody who waits what came of it.
+    pub(super) fn tell(self, mut outcome: Result<Vec<u64>, Cause>) {
+        for asker in self.askers {
+            let own = outcome.as_mut().map(|counts| counts.drain(..asker.counters.min(counts.len())).collect());
+            // It may have stopped waiting.
+            let _ = asker.answer.send(own.map_err(|cause| *cause));
+        }
+    }
+}
+
+/// Units on their way back, for which nobody waits.
+#[derive(Debug, Default)]
+pub(super) struct Refunds {
+    pub(super) refunds: Vec<Refund>,
+    /// One of them was sent to a node of a cluster that it is not for.
+    pub(super) moved: bool,
 }
 
 /// How a request finds its counters on a cluster; nothing elsewhere. Only requests that go the same way share a call.
@@ -88,7 +159,8 @@ impl Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     requests: Mutex<VecDeque<Waiting>>,
-    refunds: Mutex<VecDeque<Refund>>,
+    /// Each with whether it was sent to a node that it is not for.
+    refunds: Mutex<VecDeque<(Refund, bool)>>,
     operations: Mutex<VecDeque<Operation>>,
     arrival: Notify,
 }
@@ -110,11 +182,11 @@ impl Queue {
     }
 
     /// Adds refunds; returns how many had no room.
-    pub(super) fn push_refunds(&self, mut new: Vec<Refund>) -> usize {
+    pub(super) fn push_refunds(&self, new: Refunds) -> usize {
         let mut refunds = self.refunds.lock();
-        let room = MAX_REFUNDS.saturating_sub(refunds.len()).min(new.len());
-        let lost = new.len() - room;
-        refunds.extend(new.drain(..room));
+        let room = MAX_REFUNDS.saturating_sub(refunds.len()).min(new.refunds.len());
+        let lost = new.refunds.len() - room;
+        refunds.extend(new.refunds.into_iter().take(room).map(|refund| (refund, new.moved)));
         drop(refunds);
         self.arrival.notify_one();
         lost
@@ -132,10 +204,21 @@ impl Queue {
         Ok(())
     }
 
-    /// The next operation whose caller still waits.
-    pub(super) fn take_operation(&self, now: Instant) -> Option<Operation> {
+    /// The next operations that fit into one call, as one; `by_slot`: only those of one slot. What nobody wants any more is dropped.
+    pub(super) fn take_operation(&self, now: Instant, by_slot: bool) -> Option<Operation> {
         let mut operations = self.operations.lock();
-        std::iter::from_fn(|| operations.pop_front()).find(|operation| operation.deadline > now && !operation.answer.is_closed())
+        let mut next = || std::iter::from_fn(|| operations.pop_front()).find(|operation| operation.is_wanted(now));
+        let mut taken = next()?;
+        let mut left = None;
+        while left.is_none()
+            && let Some(other) = next()
+        {
+            left = taken.join(other, by_slot);
+        }
+        if let Some(left) = left {
+            operations.push_front(left);
+        }
+        Some(taken)
     }
 
     /// Adds a request again, before those that wait: it was sent and did not count.
@@ -174,23 +257,28 @@ impl Queue {
         batch
     }
 
-    /// All that waits.
+    /// All requests that wait.
     pub(super) fn take_all(&self) -> VecDeque<Waiting> {
         std::mem::take(&mut *self.requests.lock())
     }
 
-    /// The next refunds that fit into one call; with `slot_of`, only those of one slot.
-    pub(super) fn take_refunds(&self, slot_of: Option<fn(&Refund) -> u16>) -> Vec<Refund> {
+    /// The next refunds that fit into one call; `by_slot`: only those of one slot.
+    pub(super) fn take_refunds(&self, by_slot: bool) -> Refunds {
         let mut refunds = self.refunds.lock();
-        let count = refunds.len().min(MAX_COUNTERS);
-        let alike = match (slot_of, refunds.front()) {
-            (Some(slot_of), Some(first)) => {
-                let slot = slot_of(first);
-                refunds.iter().take(count).take_while(|refund| slot_of(refund) == slot).count()
-            }
-            _ => count,
-        };
-        refunds.drain(..alike).collect()
+        let slot = |(refund, _): &(Refund, bool)| slot_of(refund.key.tag());
+        let first = refunds.front().filter(|_| by_slot).map(slot);
+        let alike = refunds.iter().take(MAX_COUNTERS).take_while(|next| first.is_none_or(|first| slot(next) == first)).count();
+        let mut taken = Refunds::default();
+        for (refund, moved) in refunds.drain(..alike) {
+            taken.refunds.push(refund);
+            taken.moved |= moved;
+        }
+        taken
+    }
+
+    /// Everything else that waits.
+    pub(super) fn take_others(&self) -> (VecDeque<Operation>, VecDeque<(Refund, bool)>) {
+        (std::mem::take(&mut *self.operations.lock()), std::mem::take(&mut *self.refunds.lock()))
     }
 
     /// Requests that wait.
@@ -205,7 +293,7 @@ impl Queue {
             let _ = waiting.answer.send(Err(cause));
         }
         for operation in std::mem::take(&mut *self.operations.lock()) {
-            let _ = operation.answer.send(Err(cause));
+            operation.tell(Err(cause));
         }
         std::mem::take(&mut *self.refunds.lock()).len()
     }
@@ -275,9 +363,43 @@ mod tests {
             let tag = Tag::of_rule(&HashSecret::built_in(), "d", &subject.to_string(), &[]);
             Refund { key: counter_key(&HashSecret::built_in(), tag, "r", &[]), bound: call().bound, units: 1, time_us: 0, lease: None }
         };
-        queue.push_refunds(vec![refund(1), refund(1), refund(2)]);
-        let slot_of: Option<fn(&Refund) -> u16> = Some(|refund| super::super::slots::slot_of(refund.key.tag()));
-        assert_eq!([queue.take_refunds(slot_of).len(), queue.take_refunds(slot_of).len()], [2, 1]);
+        queue.push_refunds(Refunds { refunds: vec![refund(1), refund(1), refund(2)], moved: false });
+        assert_eq!([(); 2].map(|()| queue.take_refunds(true).refunds.len()), [2, 1]);
+        let (one, other) = (operation(Work::Refunds(vec![refund(1)]), later), operation(Work::Refunds(vec![refund(2)]), later));
+        assert!(queue.push_operation(one.0).is_ok() && queue.push_operation(other.0).is_ok());
+        assert_eq!([(); 2].map(|()| queue.take_operation(now, true).map(|operation| operation.work.len())), [Some(1); 2]);
+    }
+
+    fn operation(work: Work, deadline: Instant) -> (Operation, oneshot::Receiver<Result<Vec<u64>, Cause>>) {
+        let (answer, receiver) = oneshot::channel();
+        let asker = Asker { counters: work.len(), deadline, answer };
+        (Operation::new(work, asker), receiver)
+    }
+
+    #[test]
+    fn operations_of_a_kind_go_together_and_each_hears_its_own() {
+        let (queue, now) = (Queue::default(), Instant::now());
+        let later = now + Duration::from_secs(60);
+        let mut receivers = Vec::new();
+        let mut push = |work, deadline| {
+            let (operation, receiver) = operation(work, deadline);
+            assert!(queue.push_operation(operation).is_ok());
+            receivers.push(receiver);
+        };
+        let key = call().key;
+        push(Work::Resets(vec![key; 2]), later);
+        push(Work::Resets(vec![key]), now);
+        push(Work::Resets(vec![key; 3]), later);
+        push(Work::Refunds(Vec::new()), later);
+        push(Work::Resets(vec![key; MAX_COUNTERS - 4]), later);
+        push(Work::Resets(vec![key; 5]), later);
+        let taken = queue.take_operation(now, false).unwrap();
+        assert_eq!(taken.work.len(), 5);
+        taken.tell(Ok(vec![1, 2, 3, 4, 5]));
+        assert_eq!((receivers[0].try_recv(), receivers[2].try_recv()), (Ok(Ok(vec![1, 2])), Ok(Ok(vec![3, 4, 5]))));
+        assert!(receivers[1].try_recv().is_err(), "nobody wanted it any more");
+        let sizes = [(); 4].map(|()| queue.take_operation(now, false).map(|operation| operation.work.len()));
+        assert_eq!(sizes, [Some(0), Some(MAX_COUNTERS - 4), Some(5), None]);
     }
 
     #[test]
@@ -320,9 +442,9 @@ mod tests {
     fn refunds_are_bounded() {
         let queue = Queue::default();
         let refund = Refund { key: call().key, bound: call().bound, units: 1, time_us: 0, lease: None };
-        assert_eq!(queue.push_refunds(vec![refund.clone(); MAX_REFUNDS]), 0);
-        assert_eq!(queue.push_refunds(vec![refund; 3]), 3);
-        assert_eq!(queue.take_refunds(None).len(), MAX_COUNTERS);
+        let push = |count| queue.push_refunds(Refunds { refunds: vec![refund.clone(); count], moved: false });
+        assert_eq!((push(MAX_REFUNDS), push(3)), (0, 3));
+        assert_eq!(queue.take_refunds(false).refunds.len(), MAX_COUNTERS);
         assert_eq!(queue.give_up(Cause::Error), MAX_REFUNDS - MAX_COUNTERS);
     }
 }

@@ -1,6 +1,7 @@
 //! One call on its way to a shard, and what came of it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
@@ -10,15 +11,15 @@ use weir_core::key::{HashSecret, Tag, counter_key};
 use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
 
 use super::address::Host;
-use super::batch::{Operation, Waiting, Work};
+use super::batch::{Operation, Refunds, Waiting, Work};
 use super::breaker::Failure;
 use super::cluster::Redirect;
 use super::script::{self, Decoded, ServerClock};
 use super::slots::{self, slot_of};
-use super::store::{Refund, StoreError};
+use super::store::StoreError;
 
-/// How many keys are tried for one in a node's slots; a node with a single slot has one among these in 999 of 1,000 cases.
-const MAX_PROBE_KEYS: u32 = 120_000;
+/// How many keys a probe tries for one in a node's slots. The next one tries others, so that none of them takes long.
+const PROBE_KEYS: u32 = 256;
 
 /// What a call carries.
 #[derive(Debug)]
@@ -26,8 +27,8 @@ pub(super) enum Job {
     /// Requests to decide.
     Checks(Vec<Waiting>),
     /// Units to give back, and leases to end, for which nobody waits.
-    Refunds(Vec<Refund>),
-    /// What is done besides, for somebody who waits.
+    Refunds(Refunds),
+    /// What is done besides, for some who wait.
     Operation(Operation),
     /// A call of the agent's own, to see whether the shard can count.
     Probe(CounterCall),
@@ -61,7 +62,7 @@ pub(super) struct Done {
 pub(super) enum Said {
     /// To requests.
     Decided(Decoded),
-    /// To everything else: units given back, counters cleared, leases ended.
+    /// To everything else: units given back, counters cleared.
     Did(Vec<u64>),
 }
 
@@ -114,11 +115,16 @@ impl Call {
 
 impl Job {
     /// The agent's own question: one unit of a counter that is no request's, in a slot that `owned` says is the node's own. A write, since
-    /// a server that only reads cannot count; its key is gone after some seconds.
-    pub(super) fn probe(owned: impl Fn(u16) -> bool) -> Self {
+    /// a server that only reads cannot count; its key is gone after some seconds. `number` says which key is tried first, and then where to
+    /// go on: with one that was found. Where none is, the node says whose the slot is, which is a sign of life as well.
+    pub(super) fn probe(owned: impl Fn(u16) -> bool, number: &AtomicU32) -> Self {
         let secret = HashSecret::built_in();
         let key = |number: u32| counter_key(&secret, Tag::of_rule(&secret, "weir", &format!("probe {number}"), &[]), "probe", &[]);
-        let key = (0..MAX_PROBE_KEYS).map(key).find(|key| owned(slot_of(key.tag()))).unwrap_or_else(|| key(0));
+        let first = number.load(Ordering::Relaxed);
+        let tried = (0..PROBE_KEYS).map(|turn| first.wrapping_add(turn));
+        let found = tried.map(|number| (number, key(number))).find(|(_, key)| owned(slot_of(key.tag())));
+        let (next, key) = found.unwrap_or_else(|| (first.wrapping_add(PROBE_KEYS), key(first)));
+        number.store(next, Ordering::Relaxed);
         let bound =
             Bound { algorithm: Algorithm::FixedWindow, limit: MAX_UNITS, capacity: MAX_UNITS, window_us: 1_000_000, calendar: None };
         Self::Probe(CounterCall::check(key, bound, 1))
@@ -127,9 +133,10 @@ impl Job {
     fn command(&self, server_us: u64) -> redis::Cmd {
         match self {
             Self::Checks(batch) => script::encode(&requests(batch), server_us),
-            Self::Refunds(refunds) | Self::Operation(Operation { work: Work::Refunds(refunds), .. }) => script::encode_refunds(refunds),
+            Self::Refunds(Refunds { refunds, .. }) | Self::Operation(Operation { work: Work::Refunds(refunds), .. }) => {
+                script::encode_refunds(refunds)
+            }
             Self::Operation(Operation { work: Work::Resets(keys), .. }) => script::encode_resets(keys),
-            Self::Operation(Operation { work: Work::Releases(releases), .. }) => script::encode_releases(releases),
             Self::Probe(call) => script::encode(&[std::slice::from_ref(call)], server_us),
         }
     }
@@ -137,14 +144,11 @@ impl Job {
     fn read(&self, reply: &[u8]) -> Result<Said, StoreError> {
         match self {
             Self::Checks(batch) => script::decode(&requests(batch), reply).map(Said::Decided),
-            Self::Refunds(refunds) | Self::Operation(Operation { work: Work::Refunds(refunds), .. }) => {
+            Self::Refunds(Refunds { refunds, .. }) | Self::Operation(Operation { work: Work::Refunds(refunds), .. }) => {
                 script::decode_refunds(refunds, reply).map(Said::Did)
             }
             Self::Operation(Operation { work: Work::Resets(keys), .. }) => {
                 script::decode_done(keys.len(), reply).map(|done| Said::Did(done.into_iter().map(u64::from).collect()))
-            }
-            Self::Operation(Operation { work: Work::Releases(releases), .. }) => {
-                script::decode_done(releases.len(), reply).map(|done| Said::Did(done.into_iter().map(u64::from).collect()))
             }
             Self::Probe(call) => script::decode(&[std::slice::from_ref(call)], reply).map(Said::Decided),
         }
@@ -199,5 +203,34 @@ impl fmt::Display for Fault {
             Self::Timeout => f.write_str("no answer in time"),
             Self::Store(error) => error.fmt(f),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_probe_looks_for_a_slot_of_the_node_a_little_at_a_time() {
+        let (number, tried) = (AtomicU32::new(0), Cell::new(0));
+        let probe = |owned: &dyn Fn(u16) -> bool| {
+            let job = Job::probe(
+                |slot| {
+                    tried.set(tried.get() + 1);
+                    owned(slot)
+                },
+                &number,
+            );
+            let Job::Probe(call) = job else { panic!("a probe") };
+            slot_of(call.key.tag())
+        };
+        probe(&|_| false);
+        assert_eq!(tried.replace(0), PROBE_KEYS);
+        let few = |slot: u16| slot < 50;
+        let found = (0..64).map(|_| probe(&few)).find(|slot| few(*slot));
+        assert!(found.is_some() && tried.replace(0) < 64 * PROBE_KEYS);
+        assert_eq!((Some(probe(&few)), tried.get()), (found, 1), "what was found is kept");
     }
 }

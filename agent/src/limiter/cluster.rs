@@ -15,14 +15,13 @@ use weir_core::decision::Cause;
 
 use super::about::About;
 use super::address::Host;
-use super::batch::{Operation, Waiting, Way};
+use super::batch::{Operation, Refunds, Waiting, Way};
 use super::breaker::{BreakerState, Failure};
 use super::connection::{DialError, Dialer, Target};
 use super::line::Line;
 use super::session;
 use super::settings::LimiterSettings;
-use super::slots::{self, SLOTS, Stretch};
-use super::store::Refund;
+use super::slots::{self, SLOTS, Stretch, slot_of};
 
 /// How often the map is fetched while all is well, and while a line is not.
 const CALM: Duration = Duration::from_secs(30);
@@ -33,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const MAX_HOPS: u8 = 4;
 /// How long a request waits whose slot is on the move, before it is tried again.
 const MOVING: Duration = Duration::from_millis(2);
-/// A line to a node without slots is kept this long: keys may be on their way there.
+/// A line to a node without slots that answers is kept this long: keys may be on their way there.
 const GUEST: Duration = Duration::from_secs(10);
 /// The most nodes that are connected to, whatever a map says.
 const MAX_NODES: usize = 1_000;
@@ -153,12 +152,7 @@ impl Cluster {
     pub(super) fn redirect(self: &Arc<Self>, line: &Arc<Line>, to: &Redirect, batch: Vec<Waiting>) {
         let alone = batch.len() == 1;
         let target = match to {
-            Redirect::Moved(slot, host) => {
-                self.doubt();
-                let target = self.line_to(host);
-                self.note_owner(*slot, &target);
-                target
-            }
+            Redirect::Moved(slot, host) => self.moved(*slot, host),
             Redirect::Ask(host) => self.line_to(host),
             Redirect::TryAgain => line.clone(),
         };
@@ -182,24 +176,32 @@ impl Cluster {
         }
     }
 
-    /// Takes over refunds that the node behind `line` did not take. Where their slot is on the move they are lost.
-    pub(super) fn redirect_refunds(self: &Arc<Self>, line: &Line, to: &Redirect, refunds: Vec<Refund>) {
+    /// Takes over refunds that the node behind `line` did not take. They are lost where their slot is on the move, and where the second
+    /// node does not take them either.
+    pub(super) fn redirect_refunds(self: &Arc<Self>, line: &Line, to: &Redirect, refunds: Refunds) {
         match to {
-            Redirect::Moved(_, host) => self.line_to(host).refund(refunds),
-            Redirect::Ask(_) | Redirect::TryAgain => line.lost_refunds(refunds.len()),
+            Redirect::Moved(slot, host) if !refunds.moved => self.moved(*slot, host).refund(Refunds { moved: true, ..refunds }),
+            _ => line.lost_refunds(refunds.refunds.len()),
         }
     }
 
-    /// Takes over an operation that a node did not do. Where its slot is on the move it has failed.
+    /// Takes over an operation that a node did not do. It has failed where its slot is on the move, and where the second node does not do
+    /// it either.
     pub(super) fn redirect_operation(self: &Arc<Self>, to: &Redirect, operation: Operation) {
-        let failed = match to {
-            Redirect::Moved(_, host) => self.line_to(host).queue.push_operation(operation).err(),
-            Redirect::Ask(_) | Redirect::TryAgain => Some(operation),
-        };
-        if let Some(operation) = failed {
-            // Its caller may have stopped waiting.
-            let _ = operation.answer.send(Err(Cause::Error));
+        match to {
+            Redirect::Moved(slot, host) if !operation.moved => {
+                self.moved(*slot, host).take_over_operation(Operation { moved: true, ..operation });
+            }
+            _ => operation.tell(Err(Cause::Error)),
         }
+    }
+
+    /// A node says that this slot is another's: the line there.
+    fn moved(self: &Arc<Self>, slot: u16, host: &Host) -> Arc<Line> {
+        self.doubt();
+        let line = self.line_to(host);
+        self.note_owner(slot, &line);
+        line
     }
 
     /// The line to this node, which is made if there is none.
@@ -282,7 +284,7 @@ impl Cluster {
         Ok(slots::read(&answer, host))
     }
 
-    /// Goes by this map from now on. Lines that it does not name are closed, unless something was sent there lately.
+    /// Goes by this map from now on. Lines that it does not name are closed, unless all is well there and something was sent there lately.
     fn take(self: &Arc<Self>, stretches: &[Stretch]) {
         let mut map = SlotMap { lines: Vec::new(), owners: vec![u16::MAX; usize::from(SLOTS)] };
         for (first, last, host) in stretches {
@@ -299,7 +301,8 @@ impl Cluster {
         let map = Arc::new(map);
         self.map.store(map.clone());
         self.nodes.lock().retain(|_, node| {
-            let stays = node.called.elapsed() < GUEST || map.lines.iter().any(|line| Arc::ptr_eq(line, &node.line));
+            let is_guest = node.called.elapsed() < GUEST && node.line.breaker() == BreakerState::Closed;
+            let stays = is_guest || map.lines.iter().any(|line| Arc::ptr_eq(line, &node.line));
             if !stays {
                 node.line.stop.cancel();
             }
@@ -320,6 +323,15 @@ impl Cluster {
                 self.line(slot).take_over(waiting);
             }
         }
+        let (operations, refunds) = self.home.queue.take_others();
+        for operation in operations {
+            if let Some(slot) = operation.work.slot() {
+                self.line(slot).take_over_operation(operation);
+            }
+        }
+        for (refund, moved) in refunds {
+            self.line(slot_of(refund.key.tag())).refund(Refunds { refunds: vec![refund], moved });
+        }
     }
 }
 
@@ -333,5 +345,86 @@ impl Way {
     /// To the owner of this slot.
     pub(super) fn to_slot(slot: u16) -> Self {
         Self { slot: Some(slot), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use weir_core::key::{CounterKey, HashSecret, Tag, counter_key};
+
+    use super::super::about::tests::nowhere;
+    use super::super::batch::{Asker, Work};
+    use super::super::store::{Refund, Release};
+    use super::*;
+
+    fn cluster() -> Arc<Cluster> {
+        let about = Arc::new(nowhere("redis+cluster://127.0.0.1:1"));
+        Cluster::start(about, Vec::new(), &LimiterSettings::default(), CancellationToken::new())
+    }
+
+    fn host(port: u16) -> Host {
+        Host { name: "127.0.0.1".to_owned(), port }
+    }
+
+    fn key() -> CounterKey {
+        counter_key(&HashSecret::built_in(), Tag::of_rule(&HashSecret::built_in(), "d", "r", &[]), "r", &[])
+    }
+
+    fn operation() -> (Operation, oneshot::Receiver<Result<Vec<u64>, Cause>>) {
+        let (answer, receiver) = oneshot::channel();
+        let asker = Asker { counters: 1, deadline: Instant::now() + CALM, answer };
+        (Operation::new(Work::Resets(vec![key()]), asker), receiver)
+    }
+
+    fn refunds() -> Refunds {
+        let release = Release { key: key(), lease: weir_core::lease::LeaseId::new([1; 16]) };
+        Refunds { refunds: vec![Refund::from(release)], moved: false }
+    }
+
+    #[tokio::test]
+    async fn operations_and_refunds_follow_one_redirection() {
+        let (cluster, slot) = (cluster(), slot_of(key().tag()));
+        let (operation, mut answer) = operation();
+        let to = Redirect::Moved(slot, host(2));
+        cluster.redirect_operation(&to, operation);
+        cluster.redirect_refunds(&cluster.home, &to, refunds());
+        let line = cluster.line(slot);
+        assert_eq!(line.node, Some(host(2)), "the owner is noted");
+        let (operation, refunds) = (line.queue.take_operation(Instant::now(), true).unwrap(), line.queue.take_refunds(true));
+        assert!(operation.moved && refunds.moved && answer.try_recv().is_err());
+        let back = Redirect::Moved(slot, host(1));
+        cluster.redirect_operation(&back, operation);
+        cluster.redirect_refunds(&line, &back, refunds);
+        assert_eq!((answer.try_recv(), cluster.about.metrics.lost_refunds.get()), (Ok(Err(Cause::Error)), 1));
+        cluster.stop.cancel();
+    }
+
+    #[tokio::test]
+    async fn what_waited_for_a_map_goes_where_it_says() {
+        let (cluster, slot) = (cluster(), slot_of(key().tag()));
+        let (operation, _answer) = operation();
+        cluster.line(slot).take_over_operation(operation);
+        cluster.line(slot).refund(refunds());
+        cluster.take(&[(0, SLOTS - 1, host(2))]);
+        let queue = &cluster.line(slot).queue;
+        assert!(queue.take_operation(Instant::now(), true).is_some() && queue.take_refunds(true).refunds.len() == 1);
+        cluster.stop.cancel();
+    }
+
+    /// A dead primary whose slots another has taken over says nothing about the shard.
+    #[tokio::test]
+    async fn a_line_in_trouble_goes_with_its_slots() {
+        let cluster = cluster();
+        cluster.take(&[(0, SLOTS - 1, host(2))]);
+        let dead = cluster.line(0);
+        dead.failed(Failure::Connection, Instant::now(), "gone".to_owned());
+        assert_eq!(cluster.about.worst(), BreakerState::Open);
+        cluster.take(&[(0, SLOTS - 1, host(3))]);
+        timeout(CALM, dead.closed()).await.unwrap();
+        cluster.line(0).stop.cancel();
+        timeout(CALM, cluster.line(0).closed()).await.unwrap();
+        assert_eq!(cluster.about.worst(), BreakerState::Closed);
+        cluster.stop.cancel();
     }
 }

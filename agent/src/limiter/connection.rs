@@ -86,6 +86,15 @@ pub(super) enum DialError {
     NoMap,
 }
 
+impl Target {
+    /// Where this led was of no use: the next attempt asks another sentinel first, since this one may not know what the others do.
+    pub(super) fn suspect(&self) {
+        if let Self::Sentinel { first, .. } = self {
+            first.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Dialer {
     /// For the servers of this shard; a connection must be ready within the settings' time.
     pub(super) fn new(shard: &ShardConfig, settings: &LimiterSettings) -> Self {

@@ -15,10 +15,9 @@ use weir_core::decision::Cause;
 
 use super::about::About;
 use super::address::Host;
-use super::batch::{Answer, Operation, Queue, Waiting, Way, Work};
+use super::batch::{Answer, Asker, Operation, Queue, Refunds, Waiting, Way, Work};
 use super::breaker::{Breaker, BreakerState, Failure};
 use super::script::ServerClock;
-use super::store::Refund;
 
 /// The way to one primary.
 #[derive(Debug)]
@@ -90,7 +89,17 @@ impl Line {
             return Err(Cause::BreakerOpen);
         }
         let (answer, receiver) = oneshot::channel();
-        self.queue.push_operation(Operation { work, deadline, answer }).map(|()| receiver).map_err(|_| Cause::Overload)
+        let asker = Asker { counters: work.len(), deadline, answer };
+        self.queue.push_operation(Operation::new(work, asker)).map(|()| receiver).map_err(|_| Cause::Overload)
+    }
+
+    /// Takes over an operation that another line could not do; tells who waits if this one cannot either.
+    pub(super) fn take_over_operation(&self, operation: Operation) {
+        if !self.flows() {
+            operation.tell(Err(Cause::BreakerOpen));
+        } else if let Err(operation) = self.queue.push_operation(operation) {
+            operation.tell(Err(Cause::Overload));
+        }
     }
 
     /// Takes over a request that another line could not serve; tells its caller if this one cannot either.
@@ -104,8 +113,8 @@ impl Line {
     }
 
     /// Gives units back with the next call, at most once.
-    pub(super) fn refund(&self, refunds: Vec<Refund>) {
-        let lost = if self.flows() { self.queue.push_refunds(refunds) } else { refunds.len() };
+    pub(super) fn refund(&self, refunds: Refunds) {
+        let lost = if self.flows() { self.queue.push_refunds(refunds) } else { refunds.refunds.len() };
         self.lost_refunds(lost);
     }
 
@@ -115,7 +124,7 @@ impl Line {
 
     /// How long the primary has been away.
     pub(super) fn away_for(&self, now: Instant) -> Duration {
-        self.breaker.lock().away_for(now)
+        self.breaker.lock().away_for(now).max(self.about.foreign_for(now))
     }
 
     /// A script call was answered.

@@ -1,13 +1,15 @@
 //! What is done with counters besides checks: give back, clear, end a lease. Each is sent at most once, to the shard that owns the counter.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::time::timeout_at;
 use weir_core::decision::Cause;
 use weir_core::key::CounterKey;
 
-use super::batch::Work;
+use super::batch::{MAX_COUNTERS, Work};
 use super::settings::CountOn;
+use super::shard::Shard;
 use super::store::{Refund, Release};
 use super::{Limiter, wait_until};
 
@@ -34,16 +36,6 @@ impl Item for CounterKey {
 
     fn work(items: Vec<Self>) -> Work {
         Work::Resets(items)
-    }
-}
-
-impl Item for Release {
-    fn key(&self) -> &CounterKey {
-        &self.key
-    }
-
-    fn work(items: Vec<Self>) -> Work {
-        Work::Releases(items)
     }
 }
 
@@ -90,7 +82,8 @@ impl Limiter {
             return self.memory.release_now(releases).into_iter().map(Ok).collect();
         }
         let locally = self.fallback.release(releases);
-        let elsewhere: Vec<Release> = releases.iter().zip(&locally).filter(|(_, here)| !**here).map(|(release, _)| *release).collect();
+        let elsewhere = releases.iter().zip(&locally).filter(|(_, here)| !**here).map(|(release, _)| Refund::from(*release));
+        let elsewhere: Vec<Refund> = elsewhere.collect();
         let mut sent = self.send(&elsewhere, deadline).await.into_iter();
         let released = locally.into_iter().map(|here| match here {
             true => Ok(true),
@@ -106,37 +99,46 @@ impl Limiter {
             return;
         }
         let locally = self.fallback.release(releases);
+        let elsewhere = releases.iter().zip(locally).filter(|(_, here)| !here).map(|(release, _)| *release);
+        self.release_on_shards(elsewhere);
+    }
+
+    /// Ends leases on their shards without waiting, whatever this process holds under their names.
+    pub fn release_on_shards(&self, releases: impl IntoIterator<Item = Release>) {
         let shards = self.shards.load();
-        for (release, _) in releases.iter().zip(locally).filter(|(_, here)| !here) {
+        for release in releases {
             if let Some(shard) = shards.owner(&release.key) {
-                shard.refund(vec![Refund::from(*release)]);
+                shard.refund(vec![Refund::from(release)]);
             }
         }
     }
 
-    /// Sends each item to the shard that owns its counter: all at once, those of one tag together.
+    /// Sends each item to the shard that owns its counter: all at once, those of one shard (of a cluster: one slot) together.
     async fn send<T: Item>(&self, items: &[T], deadline: Instant) -> Vec<Result<u64, Cause>> {
         let wait_until = wait_until(Instant::now(), deadline);
-        let mut groups: Vec<(Vec<usize>, Vec<T>)> = Vec::new();
+        let shards = self.shards.load_full();
+        let mut groups: Vec<(&Arc<Shard>, Option<u16>, Vec<usize>)> = Vec::new();
+        let mut results = vec![Err(Cause::Error); items.len()];
         for (member, item) in items.iter().enumerate() {
-            match groups.iter_mut().find(|(_, group)| group[0].key().tag() == item.key().tag()) {
-                Some((members, group)) => {
-                    members.push(member);
-                    group.push(item.clone());
-                }
-                None => groups.push((vec![member], vec![item.clone()])),
+            let Some(shard) = shards.owner(item.key()) else {
+                results[member] = Err(Cause::NoShards);
+                continue;
+            };
+            let slot = shard.slot(item.key());
+            let joins = |group: &&mut (&Arc<Shard>, Option<u16>, Vec<usize>)| {
+                Arc::ptr_eq(group.0, shard) && group.1 == slot && group.2.len() < MAX_COUNTERS
+            };
+            match groups.iter_mut().find(joins) {
+                Some((_, _, members)) => members.push(member),
+                None => groups.push((shard, slot, vec![member])),
             }
         }
-        let shards = self.shards.load_full();
-        let sent = groups.into_iter().map(|(members, group)| match shards.owner(group[0].key()) {
-            Some(shard) => {
-                let slot = shard.slot(group[0].key());
-                (members, shard.operate(T::work(group), slot, wait_until))
-            }
-            None => (members, Err(Cause::NoShards)),
+        let sent = groups.into_iter().map(|(shard, slot, members)| {
+            let group = members.iter().map(|member| items[*member].clone()).collect();
+            let receiver = shard.operate(T::work(group), slot, wait_until);
+            (members, receiver)
         });
         let sent: Vec<_> = sent.collect();
-        let mut results = vec![Err(Cause::Error); items.len()];
         for (members, receiver) in sent {
             let answer = match receiver {
                 Ok(receiver) => match timeout_at(wait_until.into(), receiver).await {

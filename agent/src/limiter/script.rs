@@ -18,7 +18,7 @@ use weir_core::key::CounterKey;
 use super::store::{CounterStore, Refund, Release, StoreError};
 
 pub use clock::ServerClock;
-pub use packing::{encode, encode_refunds, encode_releases, encode_resets};
+pub use packing::{encode, encode_refunds, encode_resets};
 pub use unpacking::{Decoded, decode, decode_done, decode_refunds};
 
 /// The most limits, and the most refunds, that one call carries.
@@ -142,9 +142,7 @@ impl<C: ConnectionLike + Clone + Send + Sync> CounterStore for RedisStore<C> {
     }
 
     async fn release(&self, releases: &[Release]) -> Result<Vec<bool>, StoreError> {
-        if releases.is_empty() {
-            return Ok(Vec::new());
-        }
-        decode_done(releases.len(), &send(&mut self.connection.clone(), &encode_releases(releases)).await?)
+        let ended: Vec<Refund> = releases.iter().map(|release| Refund::from(*release)).collect();
+        Ok(run_refunds(&mut self.connection.clone(), &ended).await?.into_iter().map(|ended| ended > 0).collect())
     }
 }

@@ -1,5 +1,6 @@
 //! The task that keeps one line's connection: reach the primary, serve from it until it breaks, pause, reach it again.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use weir_core::decision::Cause;
 
-use super::batch::Waiting;
+use super::batch::{Refunds, Waiting};
 use super::breaker::Failure;
 use super::call::{Call, Done, Fault, Job, Said};
 use super::cluster::{Cluster, Redirect};
@@ -20,12 +21,12 @@ use super::inspection::Inspector;
 use super::line::Line;
 use super::script::Decoded;
 use super::settings::LimiterSettings;
-use super::slots::slot_of;
-use super::store::Refund;
 
 /// The least time that a call gets before it counts as failed, however little is left of its checks' budgets: that they waited long in
 /// the queue says nothing about the shard.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(5);
+/// How much longer than for the first of its checks a call is waited for. A patient one among them must not hide that the shard hangs.
+const MOST_PATIENCE: Duration = Duration::from_millis(20);
 /// How often a call is sent again because the server had lost the script. Twice, for a server that loses it between loading and running.
 const MAX_RESENDS: u8 = 2;
 /// How often an idle shard is asked whether it is still there, and how soon a failed call of an otherwise idle shard is followed up.
@@ -42,7 +43,8 @@ const IN_FLIGHT_PER_NODE: usize = 64;
 pub(super) async fn run(line: Arc<Line>, target: Target, settings: LimiterSettings, cluster: Option<Weak<Cluster>>) {
     let dialer = Dialer::new(&line.about.config, &settings);
     let in_flight = if cluster.is_some() { IN_FLIGHT_PER_NODE } else { settings.in_flight };
-    let session = Session { line: &line, target: Arc::new(target), dialer, settings: &settings, in_flight, cluster };
+    let session =
+        Session { line: &line, target: Arc::new(target), dialer, settings: &settings, in_flight, cluster, probes: AtomicU32::new(0) };
     let stopped = async {
         line.stop.cancelled().await;
         sleep(GRACE).await;
@@ -61,6 +63,8 @@ struct Session<'a> {
     settings: &'a LimiterSettings,
     in_flight: usize,
     cluster: Option<Weak<Cluster>>,
+    /// Which key probes go on with.
+    probes: AtomicU32,
 }
 
 impl Session<'_> {
@@ -86,6 +90,7 @@ impl Session<'_> {
             }
             Err(error) => {
                 // Without a probe's answer the connection is of no use, whatever went wrong.
+                self.target.suspect();
                 self.line.failed(Failure::Connection, Instant::now(), error);
                 None
             }
@@ -114,7 +119,7 @@ impl Session<'_> {
 
     fn probe(&self) -> Job {
         let cluster = self.cluster();
-        Job::probe(|slot| cluster.as_ref().is_none_or(|cluster| cluster.owns(self.line, slot)))
+        Job::probe(|slot| cluster.as_ref().is_none_or(|cluster| cluster.owns(self.line, slot)), &self.probes)
     }
 
     fn cluster(&self) -> Option<Arc<Cluster>> {
@@ -144,7 +149,7 @@ impl Session<'_> {
         let _companions = self.companions(&link, &elsewhere);
         let connection: MultiplexedConnection = link.connection;
         let mut calls = FuturesUnordered::new();
-        let mut state = Serving { loads: 0, refunding: 0 };
+        let mut state = Serving::default();
         let mut health = interval(HEALTH_INTERVAL);
         health.set_missed_tick_behavior(MissedTickBehavior::Delay);
         health.reset();
@@ -201,33 +206,56 @@ impl Session<'_> {
         self.line.gauge(0);
     }
 
-    /// The next call, if anything waits. Refunds go one call at a time, between checks.
+    /// The next call, if anything waits and may go: what queued before the shard was found to be foreign may not. Operations and checks take
+    /// turns, and refunds go one call at a time.
     fn next(&self, state: &mut Serving) -> Option<Call> {
-        if let Some(operation) = self.line.queue.take_operation(Instant::now()) {
-            return Some(self.call(Job::Operation(operation), state.loads, self.settings.call_timeout));
+        if self.line.about.is_foreign() {
+            self.line.lost_refunds(self.line.queue.give_up(Cause::BreakerOpen));
+            return None;
         }
-        let refunds = if state.refunding > 0 { Vec::new() } else { self.line.queue.take_refunds(self.slots()) };
-        if refunds.is_empty() {
-            let now = Instant::now();
-            return self.checks(self.line.queue.take(now), state.loads, now);
-        }
-        state.refunding = refunds.len();
+        let now = Instant::now();
+        let operations_first = std::mem::take(&mut state.sent_checks);
+        let first = if operations_first { self.operation(state, now) } else { None };
+        first.or_else(|| self.refunds(state)).or_else(|| self.next_checks(state, now)).or_else(|| self.operation(state, now))
+    }
+
+    fn next_checks(&self, state: &mut Serving, now: Instant) -> Option<Call> {
+        let call = self.checks(self.line.queue.take(now), state.loads, now)?;
+        state.sent_checks = true;
+        Some(call)
+    }
+
+    fn refunds(&self, state: &mut Serving) -> Option<Call> {
+        let free = state.refunding == 0;
+        let refunds = free.then(|| self.line.queue.take_refunds(self.cluster.is_some())).filter(|taken| !taken.refunds.is_empty())?;
+        state.refunding = refunds.refunds.len();
         Some(self.call(Job::Refunds(refunds), state.loads, self.settings.call_timeout))
     }
 
-    /// On a cluster, what the refunds of one call must share.
-    fn slots(&self) -> Option<fn(&Refund) -> u16> {
-        self.cluster.as_ref().map(|_| (|refund: &Refund| slot_of(refund.key.tag())) as fn(&Refund) -> u16)
+    /// At most half of the calls in flight are operations. One may take as long as somebody waits for it.
+    fn operation(&self, state: &mut Serving, now: Instant) -> Option<Call> {
+        if state.operations >= (self.in_flight / 2).max(1) {
+            return None;
+        }
+        let operation = self.line.queue.take_operation(now, self.cluster.is_some())?;
+        let deadline = operation.askers.iter().map(|asker| asker.deadline).max()?;
+        state.operations += 1;
+        Some(self.call(Job::Operation(operation), state.loads, self.patience(deadline, now)))
+    }
+
+    fn patience(&self, deadline: Instant, now: Instant) -> Duration {
+        deadline.saturating_duration_since(now).max(LEAST_TIMEOUT).min(self.settings.call_timeout)
     }
 
     fn call(&self, job: Job, loads: u64, timeout: Duration) -> Call {
         Call { job, load: false, asking: false, resent: 0, loads, timeout }
     }
 
-    /// A call with these requests, unless there are none. It may take as long as somebody waits for it.
+    /// A call with these requests, unless there are none. It may take as long as somebody waits for it, within reason.
     fn checks(&self, batch: Vec<Waiting>, loads: u64, now: Instant) -> Option<Call> {
-        let deadline = batch.iter().map(|waiting| waiting.deadline).max()?;
-        let timeout = deadline.saturating_duration_since(now).max(LEAST_TIMEOUT).min(self.settings.call_timeout);
+        let deadlines = || batch.iter().map(|waiting| waiting.deadline);
+        let (first, last) = (deadlines().min()?, deadlines().max()?);
+        let timeout = self.patience(last, now).min(self.patience(first, now) + MOST_PATIENCE);
         self.line.about.metrics.calls.inc();
         self.line.about.metrics.checks.inc_by(batch.len() as u64);
         let asking = batch.iter().any(|waiting| waiting.way.asking);
@@ -250,12 +278,10 @@ impl Session<'_> {
                 None => self.fault(fault, done.took),
             },
         }
-        if let Job::Refunds(refunds) = &done.call.job {
-            state.refunding = 0;
+        state.landed(&done.call.job);
+        if let Job::Refunds(Refunds { refunds, .. }) = &done.call.job {
             match done.result {
-                Ok(_) => {
-                    self.line.about.metrics.refunds.inc_by(refunds.len() as u64);
-                }
+                Ok(_) => _ = self.line.about.metrics.refunds.inc_by(refunds.len() as u64),
                 Err(_) => self.line.lost_refunds(refunds.len()),
             }
         }
@@ -269,12 +295,10 @@ impl Session<'_> {
 
     /// The node did not serve the call, and counted nothing: it is another's. The node itself is well.
     fn redirect(&self, cluster: &Arc<Cluster>, to: &Redirect, job: Job, state: &mut Serving) {
+        state.landed(&job);
         match job {
             Job::Checks(batch) => cluster.redirect(self.line, to, batch),
-            Job::Refunds(refunds) => {
-                state.refunding = 0;
-                cluster.redirect_refunds(self.line, to, refunds);
-            }
+            Job::Refunds(refunds) => cluster.redirect_refunds(self.line, to, refunds),
             Job::Operation(operation) => cluster.redirect_operation(to, operation),
             Job::Probe(_) => cluster.doubt(),
         }
@@ -292,8 +316,7 @@ impl Session<'_> {
                 }
             }
             (Job::Operation(operation), outcome) => {
-                let counts = outcome.map(|said| if let Said::Did(counts) = said { counts } else { Vec::new() });
-                let _ = operation.answer.send(counts);
+                operation.tell(outcome.map(|said| if let Said::Did(counts) = said { counts } else { Vec::new() }));
             }
             (Job::Refunds(_) | Job::Probe(_), _) => {}
         }
@@ -361,9 +384,25 @@ enum Finished {
 }
 
 /// What a session remembers while it serves.
+#[derive(Default)]
 struct Serving {
     /// How often the script had to be loaded again over this connection.
     loads: u64,
     /// Refunds on their way, all in one call.
     refunding: usize,
+    /// Operations on their way, each a call.
+    operations: usize,
+    /// The last call was one of checks: next are operations, if any wait.
+    sent_checks: bool,
+}
+
+impl Serving {
+    /// A call is no longer on its way.
+    fn landed(&mut self, job: &Job) {
+        match job {
+            Job::Refunds(_) => self.refunding = 0,
+            Job::Operation(_) => self.operations -= 1,
+            Job::Checks(_) | Job::Probe(_) => {}
+        }
+    }
 }

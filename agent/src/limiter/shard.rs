@@ -15,7 +15,7 @@ use weir_core::name::Name;
 
 use super::about::{About, Facts};
 use super::address::{Login, Reach};
-use super::batch::{Answer, Way, Work};
+use super::batch::{Answer, Refunds, Way, Work};
 use super::breaker::BreakerState;
 use super::cluster::Cluster;
 use super::connection::Target;
@@ -92,7 +92,7 @@ impl Shard {
     /// Gives units back with the next call, at most once. All are of one slot, as those of a call are.
     pub(super) fn refund(&self, refunds: Vec<Refund>) {
         if let Some(first) = refunds.first() {
-            self.line(self.slot(&first.key)).refund(refunds);
+            self.line(self.slot(&first.key)).refund(Refunds { refunds, moved: false });
         }
     }
 

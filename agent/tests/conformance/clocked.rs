@@ -286,8 +286,9 @@ impl Clocked {
                 store.release_now(releases)
             }
             Self::Server(nodes) => {
-                let reply = nodes.run(&releases[0].key, &script::encode_releases(releases), START + us).await;
-                script::decode_done(releases.len(), &reply).expect("a readable reply")
+                let ended: Vec<Refund> = releases.iter().map(|release| Refund::from(*release)).collect();
+                let reply = nodes.run(&releases[0].key, &script::encode_refunds(&ended), START + us).await;
+                script::decode_refunds(&ended, &reply).expect("a readable reply").into_iter().map(|ended| ended > 0).collect()
             }
         }
     }

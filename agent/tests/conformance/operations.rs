@@ -8,8 +8,8 @@ use crate::calls::{DAY, HOUR, MINUTE, SECOND, acquire, bucket, call, each, each_
 use crate::clocked::Clocked;
 use crate::servers::Server;
 
-const fn with(action: Action, call: CounterCall) -> CounterCall {
-    CounterCall { action, ..call }
+fn with(action: Action, call: &CounterCall) -> CounterCall {
+    CounterCall { action, ..call.clone() }
 }
 
 /// What is under each key, with its TTL taken from the clock rather than from now.
@@ -41,7 +41,7 @@ async fn a_peek_writes_nothing() {
             for subject in ["used", "healthy", "garbage", "new"] {
                 for other in each(5, MINUTE).map(|bound| bound.algorithm.as_str()).into_iter().chain(["leases"]) {
                     for cost in [0, 1, 5, 6] {
-                        let peek = with(Action::Peek, acquire(key_of(subject, other), bound, 9));
+                        let peek = with(Action::Peek, &acquire(key_of(subject, other), bound, 9));
                         let reply = server.check(CounterCall { cost, ..peek }).await;
                         assert!(!reply.replaced && !reply.uncounted);
                         let fits = cost <= reply.remaining || bound.algorithm == leases(1, 1).algorithm && reply.remaining > 0;
@@ -61,7 +61,7 @@ async fn a_record_goes_past_the_limit_by_at_most_one_capacity() {
         for bound in each(10, MINUTE) {
             let counter = key_of("a", bound.algorithm.as_str());
             for _ in 0..5 {
-                let reply = store.check(0, with(Action::Record, call(counter, bound, 8))).await;
+                let reply = store.check(0, with(Action::Record, &call(counter, bound, 8))).await;
                 assert_eq!((reply.allowed, reply.retry_after_us), (true, Some(0)), "{} {bound:?}", store.name());
             }
             // Twice the capacity is used, so a bucket needs a window until it refuses no more, and the others forget all at once.
@@ -74,7 +74,7 @@ async fn a_record_goes_past_the_limit_by_at_most_one_capacity() {
         for bound in each_large(MAX_UNITS, DAY) {
             let counter = key_of("large", bound.algorithm.as_str());
             for _ in 0..3 {
-                assert!(store.check(0, with(Action::Record, call(counter, bound, MAX_UNITS))).await.allowed);
+                assert!(store.check(0, with(Action::Record, &call(counter, bound, MAX_UNITS))).await.allowed);
             }
             assert!(!store.check(1, call(counter, bound, 2)).await.allowed, "{} {bound:?}", store.name());
             assert!(store.check(3 * DAY, call(counter, bound, MAX_UNITS)).await.allowed, "{} {bound:?}", store.name());
@@ -82,7 +82,7 @@ async fn a_record_goes_past_the_limit_by_at_most_one_capacity() {
         // Lowered far below what is used: nothing more is recorded, nothing is taken away.
         let (high, low): (Bound, Bound) = (bucket(100, 100, HOUR), bucket(10, 10, HOUR));
         assert!(store.check(0, call(key("b"), high, 100)).await.allowed);
-        assert!(store.check(0, with(Action::Record, call(key("b"), low, 5))).await.allowed);
+        assert!(store.check(0, with(Action::Record, &call(key("b"), low, 5))).await.allowed);
         assert_eq!(store.check(0, call(key("b"), high, 0)).await.remaining, 0, "{}", store.name());
     }
 }
@@ -92,7 +92,7 @@ async fn a_record_goes_past_the_limit_by_at_most_one_capacity() {
 async fn a_record_is_all_or_nothing_too() {
     for mut store in Clocked::everywhere().await {
         let (recorded, refusing) = (bucket(10, 10, HOUR), bucket(1, 1, HOUR));
-        let calls = [with(Action::Record, call(key_of("a", "r"), recorded, 4)), call(key_of("a", "c"), refusing, 1)];
+        let calls = [with(Action::Record, &call(key_of("a", "r"), recorded, 4)), call(key_of("a", "c"), refusing, 1)];
         for (left, passes) in [(6, true), (6, false)] {
             let replies = store.check_batch(0, &[&calls]).await.remove(0);
             assert_eq!((replies[0].allowed, replies[0].remaining, replies[1].allowed), (true, left, passes), "{}", store.name());

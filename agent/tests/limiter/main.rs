@@ -4,6 +4,7 @@
 
 mod clocks;
 mod cluster;
+mod crowd;
 mod denied;
 mod exact;
 mod fault;
@@ -13,4 +14,5 @@ mod policy;
 mod promises;
 mod reach;
 mod script;
+mod sentinels;
 mod support;

@@ -4,12 +4,11 @@ use weir_core::counter::{Action, CounterCall};
 use weir_core::key::CounterKey;
 use weir_core::limit::{Algorithm, Bound};
 
-use super::{Refund, Release, sha1};
+use super::{Refund, sha1};
 
 const CHECK: u8 = 1;
 const REFUND: u8 = 2;
 const RESET: u8 = 3;
-const RELEASE: u8 = 4;
 
 const SHADOW: u8 = 1;
 const LAST_OF_REQUEST: u8 = 2;
@@ -101,14 +100,6 @@ pub fn encode_refunds(refunds: &[Refund]) -> redis::Cmd {
 #[must_use]
 pub fn encode_resets(keys: &[CounterKey]) -> redis::Cmd {
     command(keys.len(), keys.iter(), RESET, &[0], &[])
-}
-
-/// The `EVALSHA` command that ends at least one and at most [`MAX_CALLS`](super::MAX_CALLS) leases;
-/// [`decode_done`](super::decode_done) reads its reply.
-#[must_use]
-pub fn encode_releases(releases: &[Release]) -> redis::Cmd {
-    let leases: Vec<u8> = releases.iter().flat_map(|release| *release.lease.as_bytes()).collect();
-    command(releases.len(), releases.iter().map(|release| &release.key), RELEASE, &[0], &leases)
 }
 
 /// The bounds of a call, with their number; with the windows around `server_us` for those that follow a calendar.

@@ -61,8 +61,7 @@ fn read_request(calls: &[CounterCall], marks: &[u8], rest: &mut &[u8], time_us: 
     read.collect::<Result<_, _>>().map(Some)
 }
 
-/// Reads the reply to [`encode_resets`](super::encode_resets) or [`encode_releases`](super::encode_releases) of so many: whether there was
-/// one.
+/// Reads the reply to [`encode_resets`](super::encode_resets) of so many: whether there was one.
 ///
 /// # Errors
 /// [`StoreError::Reply`] unless every byte is what the script can have said.

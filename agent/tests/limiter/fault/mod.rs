@@ -4,6 +4,7 @@ mod bed;
 mod recovery;
 mod troubles;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weir_agent::limiter::LimitQuery;
@@ -57,18 +58,24 @@ async fn fault_late_replies_do_not_leak() {
 }
 
 /// A server that refuses every command with one error.
-pub(super) async fn refusing(error: &'static str) -> std::net::SocketAddr {
+pub(crate) async fn refusing(error: &str) -> std::net::SocketAddr {
+    answering(format!("-{error}\r\n")).await
+}
+
+/// A server that answers every command with the same.
+pub(crate) async fn answering(reply: String) -> std::net::SocketAddr {
+    let reply: Arc<str> = reply.into();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(refuse(stream, error));
+            tokio::spawn(answer(stream, reply.clone()));
         }
     });
     address
 }
 
-async fn refuse(stream: tokio::net::TcpStream, error: &str) -> std::io::Result<()> {
+async fn answer(stream: tokio::net::TcpStream, reply: Arc<str>) -> std::io::Result<()> {
     use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::io::BufStream::new(stream);
     let mut line = String::new();
@@ -81,7 +88,7 @@ async fn refuse(stream: tokio::net::TcpStream, error: &str) -> std::io::Result<(
             stream.read_exact(&mut part).await?;
         }
         line.clear();
-        stream.write_all(format!("-{error}\r\n").as_bytes()).await?;
+        stream.write_all(reply.as_bytes()).await?;
         stream.flush().await?;
     }
     Ok(())
