@@ -10,7 +10,7 @@ use weir_core::failure::FailureMode;
 use weir_core::limit::Algorithm;
 use weir_testbed::{Flavor, Mode, Proxy, Sentineled, await_until};
 
-use super::bed::{Bed, Effect};
+use super::bed::{Bed, Effect, Run};
 use super::troubles::Names;
 use crate::support::*;
 
@@ -71,6 +71,11 @@ async fn fault_recovery_gives_no_second_burst() {
 /// is not called for more often than its breaker's pauses allow.
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_bb_19_a_flapping_shard() {
+    let run = Run::of(Duration::from_secs(6));
+    let _ = flapping(run).await || flapping(run.again()).await;
+}
+
+async fn flapping(run: Run) -> bool {
     let bed = Bed::new().await;
     let keys: Vec<_> = (0..2_000).map(|n| key(&format!("user-{n}"), "r")).collect();
     let owners = || keys.iter().map(|key| bed.limiter.shard_of(key)).collect::<Vec<_>>();
@@ -83,26 +88,33 @@ async fn fault_bb_19_a_flapping_shard() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
-    futures::join!(flapping, bed.endures(Duration::from_secs(6), Effect::Some));
+    let ((), valid) = futures::join!(flapping, bed.endures(run, Effect::Some));
     assert_eq!(owners(), before);
     assert!(bed.proxy.accepted() - connections <= 8, "{} connections", bed.proxy.accepted() - connections);
     bed.recovers().await;
+    valid
 }
 
 /// A name that leads elsewhere while the old server lives on: the connection follows it, and nothing is degraded on the way.
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_a_living_connection_follows_its_name() {
+    let run = Run::of(RECOVERY);
+    let _ = followed(run).await || followed(run.again()).await;
+}
+
+async fn followed(run: Run) -> bool {
     let (servers, second) = (redises(3).await, redis().await);
     let proxy = Proxy::start(servers[0].addr().expect("TCP")).await.expect("a port");
     let names = Arc::new(Names(Mutex::new(proxy.addr())));
     let settings = LimiterSettings { resolver: names.clone(), ..LimiterSettings::default() };
     let bed = Bed::of(settings, servers, proxy, "redis://shard.test:6379".to_owned()).await;
     *names.0.lock() = second.addr().expect("TCP");
-    bed.endures(RECOVERY, Effect::Some).await;
+    let valid = bed.endures(run, Effect::Some).await;
     assert_eq!(bed.proxy.open(), 0, "nobody is left at the old address: {:?}", bed.limiter.shards());
     assert_ne!(second.ask(&["DBSIZE"]).await.expect("answers").text(), "0");
     assert_eq!(metric(&bed.limiter, "weir_shard_errors_total{shard=\"s0\",cause=\"error\"}"), 0.0);
     assert_eq!(metric(&bed.limiter, "weir_shard_connections_total{shard=\"s0\"}"), 2.0);
+    valid
 }
 
 /// BB-15: sentinels move the primary though it is well; counts go on at the new one.
