@@ -25,7 +25,8 @@ pub struct LimiterSettings {
     /// Where units are counted.
     pub count_on: CountOn,
     /// Calls in flight per shard, 1 to 64 (default 6). More calls carry fewer checks each; fewer leave the shard idle while replies travel and
-    /// the agent works on them. Under full load on one machine a shard does a twelfth more with 6 than with 4, and no more with 8.
+    /// the agent works on them. Under full load on one machine a shard does a twelfth more with 6 than with 4; of 8 full calls, which
+    /// take it 4 ms, the last would be late.
     pub in_flight: usize,
     /// How long a connection may take to be ready, TLS and authentication included (default 500 ms).
     pub connect_timeout: Duration,
