@@ -4,19 +4,10 @@
 -- State: a sorted set. Score: when a lease was acquired, in µs. Member: the 16 bytes that name it. The time of acquiring is stored and not that
 -- of expiring, so a changed window applies to leases that live.
 local function concurrency()
+  local sets = sorted_sets()
+  local live, gone_score, score, expire = sets.live, sets.gone, sets.of, sets.expire
   -- By place in the request: leases in flight, when the newest was acquired, whether the one asked for is among them.
   local counts, times, held = {}, {}, {}
-
-  -- Score up to which leases have expired, by bound: to be excluded, and to be removed.
-  local open, closed = {}, {}
-  local function left(b)
-    if not open[b] then
-      local time = now - windows[b]
-      closed[b] = format('%.0f', time > 0 and time or 0)
-      open[b] = '(' .. closed[b]
-    end
-    return open[b]
-  end
 
   local function start(i, count, time, has)
     counts[i], times[i], held[i] = count, time, has
@@ -36,7 +27,7 @@ local function concurrency()
       start(i, 0, time, false)
     else
       local since = lease and call('ZSCORE', key, lease)
-      start(i, call('ZCOUNT', key, left(b), '+inf'), time, since and tonumber(since) > now - windows[b])
+      start(i, call('ZCOUNT', key, live(b), '+inf'), time, since and tonumber(since) > now - windows[b])
     end
     return true
   end
@@ -53,7 +44,7 @@ local function concurrency()
       costs[i] = 0
     elseif cost > limit - count then
       expire(key, times[i] + windows[b] - now)
-      local first = call('ZRANGEBYSCORE', key, left(b), '+inf', 'WITHSCORES', 'LIMIT', count - limit, 1)
+      local first = call('ZRANGEBYSCORE', key, live(b), '+inf', 'WITHSCORES', 'LIMIT', count - limit, 1)
       retries[i] = tonumber(first[2]) + windows[b] - now
     end
     return limit - count
@@ -70,9 +61,8 @@ local function concurrency()
     if time < now then
       time = now
     end
-    left(b)
-    call('ZREMRANGEBYSCORE', key, '-inf', closed[b])
-    call('ZADD', key, time == now and now_text() or format('%.0f', time), leases[i])
+    call('ZREMRANGEBYSCORE', key, '-inf', gone_score(b))
+    call('ZADD', key, score(time), leases[i])
     local us = time + windows[b] - now
     call('PEXPIREAT', key, expiry(us))
     return us

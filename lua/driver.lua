@@ -51,11 +51,11 @@ local function read_edges(b, packed, position)
   if now < first or now >= fourth then
     return false
   elseif now < second then
-    current_starts[b], current_ends[b], next_ends[b] = first, second, third
+    calendars[b] = { starts = first, ends = second, next_ends = third }
   elseif now < third then
-    current_starts[b], current_ends[b], next_ends[b] = second, third, fourth
+    calendars[b] = { starts = second, ends = third, next_ends = fourth }
   else
-    current_starts[b], current_ends[b], next_ends[b] = third, fourth, fifth
+    calendars[b] = { starts = third, ends = fourth, next_ends = fifth }
   end
   return true
 end
@@ -90,26 +90,6 @@ local shape_flags = {}
 -- Whether any shape has a lease.
 local any_lease = false
 
--- What the flags of a shape say, worked out when a call of it is first looked at on its own.
-local traits = {}
-local function traits_of(shape)
-  local known = traits[shape]
-  if not known then
-    local flags = shape_flags[shape]
-    known = {
-      shadow = flags % 2 == 1,
-      last = floor(flags / 2) % 2 == 1,
-      again = floor(flags / 4) % 2 == 1,
-      writes = floor(flags / 8) % 2 == 0,
-      records = floor(flags / 16) % 2 == 1,
-      creates_nothing = floor(flags / 32) % 2 == 1,
-      lease = flags >= 64,
-    }
-    traits[shape] = known
-  end
-  return known
-end
-
 local function read_shapes(packed, position)
   local count, flags, b, cost
   count, position = unpick('<B', packed, position)
@@ -122,134 +102,184 @@ local function read_shapes(packed, position)
   return position
 end
 
--- By place in the request: its bound, the units that may still pass, and whether there is no counter and may be none.
-local bounds, rooms, uncounted = {}, {}, {}
 local FLAGS = { [0] = '\0', '\1', '\2', '\3' }
 local STALE, UNCOUNTED = '\5', '\6'
 
--- Answers the `size` calls of a request, the last of which is call `last` of the batch, and consumes if it is admitted.
-local function settle(size, last, admitted)
-  for i = 1, size do
-    local b, cost, room, retry, flags = bounds[i], costs[i], rooms[i], retries[i], replaced[i]
-    local key, reset = last - size + i, nil
-    if uncounted[i] then
-      marks[key], out[key] = UNCOUNTED, ''
-    else
-      if not retry then
-        flags, retry = flags + 1, 0
-        if admitted and cost > 0 then
-          reset = algorithms[b].take(i, KEYS[key], b, cost)
-          room = room - cost
+-- Calls one by one: all that no algorithm answers in one piece. Made when a batch first needs it.
+local function one_by_one()
+  -- By place in the request: its bound, the units that may still pass, and whether there is no counter and may be none.
+  local bounds, rooms, uncounted = {}, {}, {}
+
+  -- What the flags of a shape say, worked out when a call of it is first looked at.
+  local traits = {}
+  local function traits_of(shape)
+    local known = traits[shape]
+    if not known then
+      local flags = shape_flags[shape]
+      known = {
+        plain = flags < 16,
+        shadow = flags % 2 == 1,
+        last = floor(flags / 2) % 2 == 1,
+        again = floor(flags / 4) % 2 == 1,
+        writes = floor(flags / 8) % 2 == 0,
+        records = floor(flags / 16) % 2 == 1,
+        creates_nothing = floor(flags / 32) % 2 == 1,
+        lease = flags >= 64,
+      }
+      traits[shape] = known
+    end
+    return known
+  end
+
+  -- Answers the `size` calls of a request, the last of which is call `last` of the batch, and consumes if it is admitted.
+  local function settle(size, last, admitted)
+    for i = 1, size do
+      local b, cost, room, retry, flags = bounds[i], costs[i], rooms[i], retries[i], replaced[i]
+      local key, reset = last - size + i, nil
+      if uncounted[i] then
+        marks[key], out[key] = UNCOUNTED, ''
+      else
+        if not retry then
+          flags, retry = flags + 1, 0
+          if admitted and cost > 0 then
+            reset = algorithms[b].take(i, KEYS[key], b, cost)
+            room = room - cost
+          end
         end
+        marks[key] = FLAGS[flags]
+        out[key] = pack('<ddd', room > 0 and floor(room) or 0, reset or algorithms[b].reset(i, b), retry)
       end
-      marks[key] = FLAGS[flags]
-      out[key] = pack('<ddd', room > 0 and floor(room) or 0, reset or algorithms[b].reset(i, b), retry)
     end
   end
-end
 
--- What an earlier request of the batch left under a key: a string, or false for nothing or something else.
-local function again(key)
-  none_exists = false
-  local text = try('GET', key)
-  return type(text) == 'string' and text
-end
-
--- Of units that are consumed without deciding, those that count: to one further capacity past the limit, or to 2^53 in all.
-local function recorded(units, room, capacity)
-  local most, exact = room + capacity, EXACT - (capacity - room)
-  if most > exact then
-    most = exact
+  -- What an earlier request of the batch left under a key: a string, or false for nothing or something else.
+  local function again(key)
+    none_exists = false
+    local text = try('GET', key)
+    return type(text) == 'string' and text
   end
-  most = most > 0 and floor(most) or 0
-  return units < most and units or most
-end
 
--- Reads one limit of a request, at place `i` of it and under `key`; `text` is the string there. Returns whether it passes.
-local function read_call(i, key, text, shape, trait)
-  local b, cost, records = shape_bounds[shape], shape_costs[shape], trait.records
-  retries[i], replaced[i], bounds[i] = false, 0, b
-  uncounted[i] = trait.creates_nothing and not text and not exists(key)
-  if uncounted[i] then
+  -- Of units that are consumed without deciding, those that count: to one further capacity past the limit, or to 2^53 in all.
+  local function recorded(units, room, capacity)
+    local most, exact = room + capacity, EXACT - (capacity - room)
+    if most > exact then
+      most = exact
+    end
+    most = most > 0 and floor(most) or 0
+    return units < most and units or most
+  end
+
+  -- Reads a limit that is more than checked or looked at.
+  local function read_special(i, key, text, b, cost, trait)
+    if trait.creates_nothing and not text and not exists(key) then
+      uncounted[i] = true
+      return
+    end
+    lease = trait.lease and leases[i]
+    local room = algorithms[b].read(i, key, text, b, trait.records and 0 or cost)
+    rooms[i] = room
+    if trait.records then
+      retries[i] = false
+      costs[i] = costs[i] > 0 and recorded(cost, room, capacities[b]) or 0
+    end
+  end
+
+  -- Marks the requests that have a limit with stale edges; returns their calls as a set.
+  local function find_stale()
+    local skipped, first = {}, 1
+    for k, shape in ipairs(shapes) do
+      if stale_bounds[shape_bounds[shape]] then
+        skipped[first] = true
+      end
+      if traits_of(shape).last then
+        for other = first, k do
+          skipped[other] = skipped[first]
+        end
+        first = k + 1
+      end
+    end
+    return skipped
+  end
+
+  -- The leases that follow the shapes of the calls, by place in the batch.
+  local function read_leases(packed, position)
+    local found = {}
+    for k, shape in ipairs(shapes) do
+      if traits_of(shape).lease then
+        found[k] = sub(packed, position, position + 15)
+        position = position + 16
+      end
+    end
+    return found
+  end
+
+  local place, admitted = 0, true
+
+  -- Takes call `k`, whose lease comes with it; returns whether its request goes on.
+  local function take(k, given)
+    local key, text, shape = KEYS[k], found[k], shapes[k]
+    local trait, b, cost, i = traits[shape] or traits_of(shape), shape_bounds[shape], shape_costs[shape], place + 1
+    if trait.again then
+      text = again(key)
+    end
+    place = i
+    retries[i], replaced[i], bounds[i], uncounted[i], leases[i] = false, 0, b, false, given
+    writes, lease = trait.writes, false
+    costs[i] = writes and cost or 0
+    if trait.plain then
+      rooms[i] = algorithms[b].read(i, key, text, b, cost)
+    else
+      read_special(i, key, text, b, cost, trait)
+    end
+    if retries[i] and not trait.shadow then
+      admitted = false
+    end
+    if trait.last then
+      settle(i, k, admitted)
+      place, admitted = 0, true
+      return false
+    end
     return true
   end
-  writes, lease = trait.writes, leases[i]
-  costs[i] = writes and cost or 0
-  local room = algorithms[b].read(i, key, text, b, records and 0 or cost)
-  rooms[i] = room
-  if records then
-    retries[i] = false
-    if costs[i] > 0 then
-      costs[i] = recorded(cost, room, capacities[b])
-    end
-  end
-  return not retries[i]
-end
 
--- Marks the requests that have a limit with stale edges; returns their calls as a set.
-local function find_stale()
-  local skipped, first = {}, 1
-  for k, shape in ipairs(shapes) do
-    if stale_bounds[shape_bounds[shape]] then
-      skipped[first] = true
-    end
-    if traits_of(shape).last then
-      for other = first, k do
-        skipped[other] = skipped[first]
-      end
-      first = k + 1
-    end
-  end
-  return skipped
-end
-
--- The leases that follow the shapes of the calls, by place in the batch.
-local function read_leases(packed, position)
-  local found = {}
-  for k, shape in ipairs(shapes) do
-    if traits_of(shape).lease then
-      found[k] = sub(packed, position, position + 15)
-      position = position + 16
-    end
-  end
-  return found
+  return take, find_stale, read_leases
 end
 
 local function check(packed, position)
-  local keys, count = KEYS, #KEYS
+  local count = #KEYS
   position = read_shapes(packed, position)
   shapes = { byte(packed, position, position + count - 1) }
-  local all_leases = any_lease and read_leases(packed, position + count)
-  local skipped = stale_bounds and find_stale()
-  found = call('MGET', unpack(keys))
-  local k, i, admitted = 1, 0, true
+  local take, given, skipped
+  if any_lease or stale_bounds then
+    local find_stale, read_leases
+    take, find_stale, read_leases = one_by_one()
+    given = any_lease and read_leases(packed, position + count)
+    skipped = stale_bounds and find_stale()
+  end
+  found = call('MGET', unpack(KEYS))
+  local k, within = 1, false
   while k <= count do
-    local shape = shapes[k]
-    local usual = i == 0 and runs[shape]
+    local usual = not within and runs[shapes[k]]
     local next = usual and made[usual].run(k, count) or k
     if next > k then
       k = next
-    elseif skipped and skipped[k] then
-      marks[k], out[k] = STALE, ''
-      k = k + 1
     else
-      local key, text, trait = keys[k], found[k], traits_of(shape)
-      if trait.again then
-        text = again(key)
-      end
-      i = i + 1
-      leases[i] = all_leases and all_leases[k]
-      if not read_call(i, key, text, shape, trait) and not trait.shadow then
-        admitted = false
-      end
-      if trait.last then
-        settle(i, k, admitted)
-        i, admitted = 0, true
+      if skipped and skipped[k] then
+        marks[k], out[k] = STALE, ''
+      else
+        take = take or one_by_one()
+        within = take(k, given and given[k])
       end
       k = k + 1
     end
   end
   return pack('<d', now) .. concat(marks) .. concat(out)
+end
+
+local operation, bound_count, position = unpick('<BB', ARGV[1])
+position = read_bounds(ARGV[1], bound_count, position)
+if operation == 1 then
+  return check(ARGV[1], position)
 end
 
 local function refund(packed, position)
@@ -270,11 +300,7 @@ local function clear()
   return concat(done)
 end
 
-local operation, bound_count, position = unpick('<BB', ARGV[1])
-position = read_bounds(ARGV[1], bound_count, position)
-if operation == 1 then
-  return check(ARGV[1], position)
-elseif operation == 2 then
+if operation == 2 then
   return refund(ARGV[1], position)
 end
 return clear()

@@ -22,13 +22,11 @@ local function fixed_window()
 
   -- Start and length of the window that `time` lies in, which is now or later; none after the next of a calendar.
   local function window_of(b, time)
-    local start = current_starts[b]
-    if start then
-      local ends = current_ends[b]
-      if time < ends then
-        return start, ends - start
-      end
-      return ends, next_ends[b] - ends
+    local calendar = calendars[b]
+    if calendar and time < calendar.ends then
+      return calendar.starts, calendar.ends - calendar.starts
+    elseif calendar then
+      return calendar.ends, calendar.next_ends - calendar.ends
     end
     local window = windows[b]
     return floor(time / window) * window, window
@@ -74,8 +72,9 @@ local function fixed_window()
 
   -- Whether a window that begins then lies too far ahead to be true.
   local function is_garbage(b, start)
-    if current_starts[b] then
-      return start >= next_ends[b]
+    local calendar = calendars[b]
+    if calendar then
+      return start >= calendar.next_ends
     end
     return start > now + windows[b]
   end

@@ -5,6 +5,8 @@
 -- is not enough). So the units between two members are known without those in between, and no member occurs twice. Consumes at one
 -- microsecond are one member.
 local function sliding_log()
+  local sets = sorted_sets()
+  local live, gone_score, score, expire = sets.live, sets.gone, sets.of, sets.expire
   local MOST_ADOPTED = 1125899906842624 -- 2^50, far above every limit of a log
 
   -- By place in the request: units that count, the newest member as stored (false: none), all units up to it, its own, its time, and whether
@@ -29,17 +31,6 @@ local function sliding_log()
     return pack(units < 65536 and '<I7I2' or '<I7I7', total, units)
   end
 
-  -- Score up to which members have left, by bound: to be excluded, and to be removed.
-  local open, closed = {}, {}
-  local function left(b)
-    if not open[b] then
-      local time = now - windows[b]
-      closed[b] = format('%.0f', time > 0 and time or 0)
-      open[b] = '(' .. closed[b]
-    end
-    return open[b]
-  end
-
   -- The newest member, all units up to it, its own, its time; nil if there is none of ours.
   local function last(key)
     local found = try('ZRANGE', key, -1, -1, 'WITHSCORES')
@@ -62,7 +53,7 @@ local function sliding_log()
     local found = call('ZRANGE', key, 0, 0, 'WITHSCORES')
     local gone = tonumber(found[2]) <= since
     if gone then
-      found = call('ZRANGEBYSCORE', key, left(b), '+inf', 'LIMIT', 0, 1)
+      found = call('ZRANGEBYSCORE', key, live(b), '+inf', 'LIMIT', 0, 1)
     end
     local first, units = parse(found[1])
     if first and first - units < total then
@@ -99,7 +90,7 @@ local function sliding_log()
     end
     local first = member(units, units)
     if writes then
-      call('ZADD', key, format('%.0f', time), first)
+      call('ZADD', key, score(time), first)
       call('PEXPIREAT', key, expiry(time + windows[b] - now))
     end
     start(i, units, writes and first, units, units, time, false)
@@ -124,24 +115,36 @@ local function sliding_log()
     return true
   end
 
-  -- Microseconds until so many of the oldest units have left. Members are looked for by halves; mostly the oldest is enough.
-  local function wait(i, key, b, units)
-    local size = call('ZCARD', key)
-    local first = stale[i] and call('ZCOUNT', key, '-inf', closed[b]) or 0
-    local before = totals[i] - sums[i]
-    local low, high, low_time = first, size - 1, times[i]
+  -- The first member among those of these ranks up to which all units are more than `total`: it, all units up to it, its own, its time. Looked
+  -- for by halves, since units up to a member only grow; mostly the first is it.
+  local function first_above(key, low, high, total)
+    local text, all, units, time
     local at = low
     while low <= high do
       local found = call('ZRANGE', key, at, at, 'WITHSCORES')
-      local total = found[1] and parse(found[1])
-      if total and total - before >= units then
-        low_time, high = tonumber(found[2]), at - 1
+      local here, own = parse(found[1])
+      if here and here > total then
+        text, all, units, time = found[1], here, own, tonumber(found[2])
+        high = at - 1
       else
         low = at + 1
       end
       at = floor((low + high) / 2)
     end
-    return low_time + windows[b] - now
+    return text, all, units, time
+  end
+
+  -- How many members have left.
+  local function gone_count(key, b)
+    return call('ZCOUNT', key, '-inf', gone_score(b))
+  end
+
+  -- Microseconds until so many of the oldest units have left.
+  local function wait(i, key, b, units)
+    local first = stale[i] and gone_count(key, b) or 0
+    local before = totals[i] - sums[i]
+    local _, _, _, time = first_above(key, first, call('ZCARD', key) - 1, before + units - 1)
+    return (time or times[i]) + windows[b] - now
   end
 
   -- Units that may still pass. Sets retries[i] if that is less than the cost.
@@ -175,18 +178,17 @@ local function sliding_log()
   local function take(i, key, b, cost)
     local old, total, time = newest[i], totals[i] + cost, times[i]
     if stale[i] then
-      left(b)
-      call('ZREMRANGEBYSCORE', key, '-inf', closed[b])
+      call('ZREMRANGEBYSCORE', key, '-inf', gone_score(b))
       if sums[i] == 0 then
         old, total = false, cost
       end
     end
     if old and time >= now then
-      call('ZADD', key, format('%.0f', time), member(total, tops[i] + cost))
+      call('ZADD', key, score(time), member(total, tops[i] + cost))
       call('ZREM', key, old)
     else
       time = now
-      call('ZADD', key, now_text(), member(total, cost))
+      call('ZADD', key, score(now), member(total, cost))
     end
     local us = time + windows[b] - now
     call('PEXPIREAT', key, expiry(us))
@@ -195,19 +197,29 @@ local function sliding_log()
 
   -- Gives units back, from the newest consume backwards; returns how many.
   local function give(key, b, units)
-    local given = 0
-    while given < units do
-      local text, total, here, time = last(key)
-      if not text or time + windows[b] <= now or time > now + windows[b] then
-        return given
-      end
-      local part = units - given < here and units - given or here
-      if part < here then
-        -- First the new, so that the key is never without members and keeps its TTL.
-        call('ZADD', key, format('%.0f', time), member(total - part, here - part))
-      end
+    local newest_text, total, _, newest_time = last(key)
+    if not newest_text or newest_time > now + windows[b] then
+      return 0
+    end
+    local sum = count(key, b, total, newest_time)
+    local given = sum and (units < sum and units or sum) or 0
+    if given == 0 then
+      return 0
+    end
+    local kept = total - given
+    local text, all, own_units, time = first_above(key, gone_count(key, b), call('ZCARD', key) - 1, kept)
+    if not text then
+      return 0
+    end
+    local since = score(time)
+    local left_here = kept - (all - own_units)
+    if left_here > 0 then
+      -- First the new, so that the key is never without members and keeps its TTL.
+      call('ZREMRANGEBYSCORE', key, '(' .. since, '+inf')
+      call('ZADD', key, since, member(kept, left_here))
       call('ZREM', key, text)
-      given = given + part
+    else
+      call('ZREMRANGEBYSCORE', key, since, '+inf')
     end
     return given
   end

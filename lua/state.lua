@@ -28,7 +28,7 @@ local now = clock[1] * 1000000 + clock[2]
 local limits, capacities, windows, rates = {}, {}, {}, {}
 
 -- For bounds that follow a calendar: when the current window begins and ends, and when the next ends.
-local current_starts, current_ends, next_ends = {}, {}, {}
+local calendars = {}
 
 -- The shapes of its calls: a bound, a cost, and the number of the algorithm that may answer such a call in one piece (see driver.lua), or
 -- false; for those whether no counter may be created. And by place in the batch: the shape of a call.
@@ -54,13 +54,6 @@ local algorithm
 -- Whether `n` is a number of units: whole, and within what a double holds exactly. (Not a number is neither above nor below.)
 local function is_count(n)
   return n ~= nil and n >= 0 and n <= EXACT and n % 1 == 0
-end
-
--- The shard's clock as a score of a sorted set.
-local time_text
-local function now_text()
-  time_text = time_text or format('%.0f', now)
-  return time_text
 end
 
 -- The millisecond of the shard's clock through which state must live that counts for `us` more microseconds: a whole second, at least one
@@ -142,14 +135,56 @@ local function heal(key, us)
   end
 end
 
--- The same for state that does not say under which window it was written: the TTL follows the window, also where it was changed.
-local function expire(key, us)
-  if writes then
-    local at = expiry(us)
-    local off = call('PTTL', key) - (at - floor(now / 1000))
-    -- A server whose clock runs on during a script may be a millisecond further.
-    if off < -2 or off > 2 then
-      call('PEXPIREAT', key, at)
+-- What algorithms share whose state is a sorted set with times as scores; made when a batch first needs it.
+local scores
+local function sorted_sets()
+  if scores then
+    return scores
+  end
+  scores = {}
+
+  -- By bound: up to which score members have left, to be excluded, and to be removed.
+  local open, closed = {}, {}
+  local function left(b)
+    if not open[b] then
+      local time = now - windows[b]
+      closed[b] = format('%.0f', time > 0 and time or 0)
+      open[b] = '(' .. closed[b]
     end
   end
+
+  function scores.live(b)
+    left(b)
+    return open[b]
+  end
+
+  function scores.gone(b)
+    left(b)
+    return closed[b]
+  end
+
+  -- A time as a score.
+  local now_text
+  function scores.of(time)
+    if time ~= now then
+      return format('%.0f', time)
+    end
+    now_text = now_text or format('%.0f', now)
+    return now_text
+  end
+
+  -- State that counts for `us` more microseconds has a TTL that fits. It does not say under which window it was written, so its TTL follows the
+  -- window also where that was changed.
+  function scores.expire(key, us)
+    if writes then
+      local at = expiry(us)
+      local off = call('PTTL', key) - (at - floor(now / 1000))
+      -- A server whose clock runs on during a script may be a millisecond further.
+      if off < -2 or off > 2 then
+        call('PEXPIREAT', key, at)
+      end
+    end
+  end
+
+  return scores
 end

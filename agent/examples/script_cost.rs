@@ -8,6 +8,7 @@ use redis::aio::MultiplexedConnection;
 use weir_agent::limiter::script;
 use weir_core::counter::CounterCall;
 use weir_core::key::{HashSecret, Tag, counter_key};
+use weir_core::lease::LeaseId;
 use weir_core::limit::{Algorithm, Bound};
 use weir_core::subject::Subject;
 use weir_testbed::{Flavor, Redis};
@@ -58,7 +59,9 @@ fn batch(place: usize, algorithm: Algorithm, limit: u64) -> redis::Cmd {
             let tag = Subject::parse(&subject)
                 .map_or_else(|| Tag::of_rule(&secret, "bench", "rule", &[]), |subject| Tag::of_subject(&secret, "bench", &subject));
             let rule = format!("{}{limit}", algorithm.as_str());
-            CounterCall::check(counter_key(&secret, tag, &rule, &[]), bound, 1)
+            // Only `concurrency` looks at it: each call acquires another.
+            let lease = Some(LeaseId::new(((place * BATCH + k) as u128).to_be_bytes()));
+            CounterCall { lease, ..CounterCall::check(counter_key(&secret, tag, &rule, &[]), bound, 1) }
         })
         .collect();
     let requests: Vec<&[CounterCall]> = calls.chunks(1).collect();
@@ -74,7 +77,6 @@ async fn measure(
     pipelined: usize,
     command: impl Fn(usize) -> redis::Cmd,
 ) -> anyhow::Result<()> {
-    let commands: Vec<redis::Cmd> = (0..SUBJECTS / BATCH).map(command).collect();
     let mut before = 0.0;
     for round in 0..2 {
         if round == 1 {
@@ -83,7 +85,7 @@ async fn measure(
         for at in (0..CALLS).step_by(pipelined) {
             let mut pipe = redis::pipe();
             for k in at..at + pipelined {
-                pipe.add_command(commands[k % commands.len()].clone()).ignore();
+                pipe.add_command(command(round * CALLS + k)).ignore();
             }
             pipe.exec_async(connection).await?;
         }

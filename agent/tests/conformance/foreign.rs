@@ -175,7 +175,7 @@ async fn the_script_builds_no_keys_and_uses_no_randomness() {
     }
     let calls = source.lines().filter(|line| line.contains("call('") || line.contains("try('"));
     for line in calls.filter(|line| !line.contains("'TIME'")) {
-        let keyed = line.contains(", key") || line.contains("unpack(keys)") || line.contains("unpack(missing)");
+        let keyed = line.contains(", key") || line.contains("unpack(KEYS)") || line.contains("unpack(missing)");
         assert!(keyed, "{line}");
     }
 }

@@ -126,7 +126,7 @@ fn read(call: &CounterCall, counter: &mut Option<Counter>, now_us: u64) -> Read 
     let asked = if records { 0 } else { call.units() };
     let (view, room, refusal) = match call.bound.algorithm {
         _ if call.bound.limit == 0 => (View::Blocked, 0.0, (asked > 0).then_some(Refusal { retry_after_us: None })),
-        _ if !call.may_create && call.writes() && place.state().is_none() => (View::Uncounted, call.bound.capacity as f64, None),
+        _ if !call.may_create && call.cost > 0 && place.state().is_none() => (View::Uncounted, call.bound.capacity as f64, None),
         Algorithm::TokenBucket => {
             let (view, room, refusal) = token_bucket::read(&mut place, &call.bound, asked);
             (View::TokenBucket(view), room, refusal)

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::*;
+use crate::calendar::{Calendar, CalendarUnit, Zone};
 use crate::key::{CounterKey, HashSecret, Tag, counter_key};
 
 const START: u64 = 1_795_996_800_000_000;
@@ -44,8 +45,18 @@ fn history() -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec((pause, share), 1..200)
 }
 
+/// A fixed window that follows a calendar, short enough for histories to cross its edges.
+fn calendar_bound() -> impl Strategy<Value = Bound> {
+    let unit = prop::sample::select(vec![CalendarUnit::Minute, CalendarUnit::Hour]);
+    let zone = prop::sample::select(vec!["UTC", "Asia/Kathmandu", "Australia/Lord_Howe"]);
+    (1..=1_000u64, unit, zone).prop_map(|(limit, unit, zone)| {
+        let calendar = Zone::new(zone).map(|zone| Calendar { unit, zone });
+        Bound { algorithm: Algorithm::FixedWindow, limit, capacity: limit, window_us: unit.longest_us(), calendar }
+    })
+}
+
 fn any_bound() -> impl Strategy<Value = Bound> {
-    prop::sample::select(Algorithm::ALL.to_vec()).prop_flat_map(bound)
+    prop_oneof![5 => prop::sample::select(Algorithm::ALL.to_vec()).prop_flat_map(bound), 1 => calendar_bound()]
 }
 
 /// The consumes of a history: when, and how much.
@@ -94,6 +105,17 @@ proptest! {
         for (now, _) in &consumed {
             let window = now / bound.window_us;
             let within = consumed.iter().filter(|(other, _)| other / bound.window_us == window);
+            prop_assert!(within.map(|(_, cost)| cost).sum::<u64>() <= bound.limit);
+        }
+    }
+
+    /// At most `limit` units in each window of a calendar.
+    #[test]
+    fn a_calendar_window_never_exceeds_its_limit(bound in calendar_bound(), history in history()) {
+        let consumed = admitted(bound, &history);
+        let window = |time: u64| bound.calendar.map(|calendar| calendar.edges(time));
+        for (now, _) in &consumed {
+            let within = consumed.iter().filter(|(other, _)| window(*other) == window(*now));
             prop_assert!(within.map(|(_, cost)| cost).sum::<u64>() <= bound.limit);
         }
     }

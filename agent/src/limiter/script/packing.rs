@@ -63,12 +63,12 @@ const fn flags_of(call: &CounterCall) -> u8 {
     if matches!(call.action, Action::Record) {
         flags |= RECORDS;
     }
+    if !call.may_create && call.cost > 0 && call.bound.limit > 0 {
+        flags |= CREATES_NOTHING;
+    }
     if !call.writes() {
         flags |= LOOKS;
     } else {
-        if !call.may_create && call.bound.limit > 0 {
-            flags |= CREATES_NOTHING;
-        }
         if matches!(call.bound.algorithm, Algorithm::Concurrency) {
             flags |= HAS_LEASE;
         }

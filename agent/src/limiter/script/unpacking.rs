@@ -54,7 +54,7 @@ fn read_request(calls: &[CounterCall], marks: &[u8], rest: &mut &[u8], time_us: 
     }
     let read = calls.iter().zip(marks).map(|(call, mark)| match *mark {
         STATE => read_state(call, rest, time_us),
-        UNCOUNTED if call.may_create || !call.writes() => Err(StoreError::Reply("a counter was not created that may be")),
+        UNCOUNTED if call.may_create || call.cost == 0 => Err(StoreError::Reply("a counter was not created that may be")),
         UNCOUNTED => Ok(CounterReply { uncounted: true, ..CounterReply::passed(call.bound.capacity, 0, time_us) }),
         flags => read_call(call, flags, take(rest, 24)?, time_us),
     });
