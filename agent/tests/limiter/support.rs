@@ -101,13 +101,20 @@ pub(crate) fn peek(query: &LimitQuery) -> LimitQuery {
     LimitQuery { call: CounterCall { cost: 0, ..query.call.clone() }, ..query.clone() }
 }
 
-/// Asks the shards, whatever they refused a moment ago.
+/// Asks the shards, whatever they refused a moment ago: a request that the deny cache refuses for one of its limits asks about no other and takes
+/// nothing, so it is asked again.
 pub(crate) async fn decide(limiter: &Limiter, queries: &[LimitQuery]) -> Vec<LimitAnswer> {
-    for query in queries {
-        limiter.forget_denials(&query.call.key);
+    let end = Instant::now() + LONG;
+    loop {
+        for query in queries {
+            limiter.forget_denials(&query.call.key);
+        }
+        let answers = limiter.decide(queries, end).await;
+        if let Some(answers) = answers.into_iter().collect() {
+            return answers;
+        }
+        assert!(Instant::now() < end, "refused by the deny cache again and again");
     }
-    let answers = limiter.decide(queries, Instant::now() + LONG).await;
-    answers.into_iter().map(|answer| answer.expect("asked")).collect()
 }
 
 pub(crate) async fn remaining(limiter: &Limiter, query: &LimitQuery) -> u64 {
