@@ -6,6 +6,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::calendar::Zone;
 use crate::limit::Algorithm;
 
 /// What an item describes.
@@ -49,7 +50,25 @@ pub fn feature(algorithm: Algorithm) -> String {
 /// The feature that a reader must have to use a rule whose windows follow a calendar.
 pub const CALENDAR: &str = "calendar";
 
-/// The features of this build.
+/// What the feature of a time zone starts with; its name follows. Every database has UTC, which needs none.
+const TIME_ZONE: &str = "time_zone:";
+
+/// The feature that a reader must have to use a rule whose calendar follows this zone: databases of other years know other names.
+#[must_use]
+pub fn time_zone(zone: Zone) -> String {
+    format!("{TIME_ZONE}{zone}")
+}
+
+/// Whether this build has a feature.
+#[must_use]
+pub fn supports(feature: &str) -> bool {
+    match feature.strip_prefix(TIME_ZONE) {
+        Some(zone) => Zone::new(zone).is_some(),
+        None => features().iter().any(|known| known == feature),
+    }
+}
+
+/// The features of this build by name. Time zones are not listed: the version of their database says which there are.
 #[must_use]
 pub fn features() -> Vec<String> {
     Algorithm::ALL.into_iter().map(feature).chain([CALENDAR.to_owned()]).collect()

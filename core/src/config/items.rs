@@ -1,6 +1,6 @@
 //! A domain's content as items for the wire and the database, and back.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,8 +8,9 @@ use serde_json::Value;
 use super::DomainConfig;
 use super::read;
 use super::validate::Parts;
+use crate::calendar::Zone;
 use crate::domain::{Defaults, Domain};
-use crate::item::{CALENDAR, Item, ItemKind, feature, features};
+use crate::item::{CALENDAR, Item, ItemKind, feature, supports, time_zone};
 use crate::limit::{Limit, Window};
 use crate::mistake::Mistakes;
 use crate::rule::Rule;
@@ -27,8 +28,18 @@ pub(super) fn write(config: &DomainConfig) -> Vec<Item> {
 /// What a reader must know to do right by a rule.
 fn required(rule: &Rule, defaults: &Defaults) -> Vec<String> {
     let algorithm = rule.algorithm.or(defaults.algorithm).unwrap_or_default();
-    let calendar = rule.limits.values().any(|limit| matches!(limit, Limit::Limited { window: Window::Calendar(_), .. }));
-    std::iter::once(feature(algorithm)).chain(calendar.then(|| CALENDAR.to_owned())).collect()
+    let zones: BTreeSet<Zone> = rule.limits.values().filter_map(zone).collect();
+    let calendar = (!zones.is_empty()).then(|| CALENDAR.to_owned());
+    let zones = zones.into_iter().filter(|zone| *zone != Zone::utc()).map(time_zone);
+    std::iter::once(feature(algorithm)).chain(calendar).chain(zones).collect()
+}
+
+/// The time zone of a limit that follows a calendar.
+const fn zone(limit: &Limit) -> Option<Zone> {
+    match limit {
+        Limit::Limited { window: Window::Calendar(calendar), .. } => Some(calendar.zone),
+        _ => None,
+    }
 }
 
 fn item(kind: ItemKind, name: &str, content: &impl Serialize, requires: Vec<String>) -> Item {
@@ -40,7 +51,6 @@ fn item(kind: ItemKind, name: &str, content: &impl Serialize, requires: Vec<Stri
 /// What has been read of a set so far.
 #[derive(Default)]
 struct Contents {
-    supported: Vec<String>,
     domain: Option<Domain>,
     tiers: Vec<(String, Tier)>,
     rules: Vec<(String, Rule)>,
@@ -50,7 +60,7 @@ struct Contents {
 
 /// Reads a set back; the texts say which items were left out and why.
 pub(super) fn read(items: &[Item]) -> Result<(DomainConfig, Vec<String>), Mistakes> {
-    let mut contents = Contents { supported: features(), ..Contents::default() };
+    let mut contents = Contents::default();
     let mut seen = HashSet::new();
     for item in items {
         if seen.insert((&item.kind, &item.name)) {
@@ -72,7 +82,7 @@ impl Contents {
             self.left_out.push(format!("{} {}: items of this kind are unknown here", item.kind, item.name));
             return;
         };
-        if let Some(missing) = item.requires.iter().find(|feature| !self.supported.contains(feature)) {
+        if let Some(missing) = item.requires.iter().find(|feature| !supports(feature)) {
             self.left_out.push(format!("{} {}: needs {missing}, which this build does not have", item.kind, item.name));
             return;
         }

@@ -37,8 +37,28 @@ fn rules_name_what_a_reader_must_know() {
     let items = DomainConfig::from_yaml(document).unwrap().items();
     assert_eq!(items[1].requires, ["algorithm:fixed_window", "calendar"]);
     assert_eq!(DomainConfig::from_items(&items).unwrap().1, [""; 0]);
-    let features = crate::item::features();
-    assert!(items[1].requires.iter().all(|needed| features.contains(needed)), "{features:?}");
+}
+
+/// BB-55: a time zone that only a newer database has costs the rules that name it.
+#[test]
+fn bb_55_an_unknown_time_zone_costs_only_its_rule() {
+    let limit = |zone: &str| format!("{{ limit: 1, calendar: day, time_zone: {zone} }}");
+    let (first, last) = (limit("Europe/Zurich"), limit("Asia/Tokyo"));
+    let rule = |name: &str, tiers: &str| format!("{{ name: {name}, key: [subject], algorithm: fixed_window, limits: {tiers} }}");
+    let tiers = format!("{{ '*': {first}, free: {last}, paid: {first} }}");
+    let document = format!(
+        "tiers: [{{ name: free, default: true }}, {{ name: paid }}]\nrules: [{}, {}]",
+        rule("a", &tiers),
+        rule("b", &format!("{{ '*': {first} }}"))
+    );
+    let mut items = DomainConfig::from_yaml(&document).unwrap().items();
+    let a = items.iter_mut().find(|item| item.name == "a").unwrap();
+    assert_eq!(a.requires, ["algorithm:fixed_window", "calendar", "time_zone:Asia/Tokyo", "time_zone:Europe/Zurich"]);
+    a.requires[2] = "time_zone:Mars/Olympus_Mons".to_owned();
+    a.body = String::from_utf8(std::mem::take(&mut a.body)).unwrap().replace("Asia/Tokyo", "Mars/Olympus_Mons").into_bytes();
+    let (config, left_out) = DomainConfig::from_items(&items).unwrap();
+    assert_eq!(config.rules.iter().map(|rule| rule.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(left_out, ["rule a: needs time_zone:Mars/Olympus_Mons, which this build does not have"]);
 }
 
 /// BB-55: what this build does not know costs that item, not the set, and is reported.
