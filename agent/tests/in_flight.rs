@@ -332,6 +332,26 @@ async fn a_service_may_keep_its_request_in_flight() {
     agent.shutdown().await;
 }
 
+/// Two layers around one service: whoever keeps the request keeps what both of them hold, and whoever does not, neither.
+#[tokio::test]
+async fn a_kept_request_stays_in_flight_for_every_layer() {
+    let agent = Agent::start(settings(RULES)).await.unwrap();
+    for keeps in [true, false] {
+        let (give, mut take) = tokio::sync::mpsc::unbounded_channel();
+        let upgrading = service_fn(move |request: Request<Full<Bytes>>| {
+            let in_flight = request.extensions().get::<InFlight>().unwrap().clone();
+            give.send(keeps.then(|| in_flight.keep().unwrap())).unwrap();
+            async { Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())) }
+        });
+        let layer = agent.layer(LayerSettings::default()).unwrap();
+        layer.clone().layer(layer.layer(upgrading)).oneshot(request()).await.unwrap().into_body().collect().await.unwrap();
+        assert_eq!(free(&agent).await, if keeps { 0 } else { 2 });
+        drop(take.recv().await.unwrap());
+        assert_eq!(free(&agent).await, 2);
+    }
+    agent.shutdown().await;
+}
+
 /// Where no `concurrency` rule applies nothing is held, and the body is as it was.
 #[tokio::test]
 async fn without_such_a_rule_nothing_is_held() {

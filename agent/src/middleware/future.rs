@@ -36,7 +36,7 @@ impl<B, E> ResponseFuture<B, E> {
             match decide(&layer, &parts).await {
                 Err(response) => Ok(response.map(Either::Right)),
                 Ok((headers, lease)) => {
-                    let held = lease.map(|lease| InFlight::new(layer.agent.hold(&lease)));
+                    let held = lease.map(|lease| InFlight::new(layer.agent.hold(&lease), parts.extensions.get().cloned()));
                     // Also if the service fails, or nobody waits for its answer.
                     let ending = held.clone().map(Ending);
                     if let Some(held) = held {

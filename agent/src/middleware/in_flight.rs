@@ -10,7 +10,8 @@ use pin_project_lite::pin_project;
 
 use crate::lease::LeaseGuard;
 
-/// A request in flight, as its service finds it in the request's extensions wherever a `concurrency` rule applies.
+/// A request in flight, as its service finds it in the request's extensions wherever a `concurrency` rule applies. Of several layers around
+/// the service it holds what all of them hold.
 ///
 /// The layer ends it with the answer's body. A service that goes on after that (over an upgraded connection, in a task of its own) keeps it:
 ///
@@ -25,19 +26,29 @@ use crate::lease::LeaseGuard;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct InFlight(Arc<Mutex<Option<LeaseGuard>>>);
+pub struct InFlight {
+    guard: Arc<Mutex<Option<LeaseGuard>>>,
+    /// Of the layer around.
+    outer: Option<Arc<InFlight>>,
+}
 
 impl InFlight {
-    pub(super) fn new(guard: LeaseGuard) -> Self {
-        Self(Arc::new(Mutex::new(Some(guard))))
+    pub(super) fn new(guard: LeaseGuard, outer: Option<Self>) -> Self {
+        Self { guard: Arc::new(Mutex::new(Some(guard))), outer: outer.map(Arc::new) }
     }
 
-    /// Takes over: the request is in flight until the guard is dropped. `None` if it has ended, or somebody has taken over already.
+    /// Takes over: the request is in flight until what this returns is dropped. `None` if it has ended, or somebody has taken over already.
     #[must_use]
-    pub fn keep(&self) -> Option<LeaseGuard> {
-        self.0.lock().take()
+    pub fn keep(&self) -> Option<Kept> {
+        let outer = self.outer.as_ref().and_then(|outer| outer.keep());
+        let guards: Vec<LeaseGuard> = self.guard.lock().take().into_iter().chain(outer.into_iter().flat_map(|outer| outer.0)).collect();
+        (!guards.is_empty()).then_some(Kept(guards))
     }
 }
+
+/// What a service holds that has taken over its request: dropped, it ends the leases of all layers around the service.
+#[derive(Debug)]
+pub struct Kept(Vec<LeaseGuard>);
 
 /// Ends a request in flight when it is dropped, unless somebody keeps it.
 #[derive(Debug)]
@@ -45,7 +56,7 @@ pub(super) struct Ending(pub(super) InFlight);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        drop(self.0.keep());
+        drop(self.0.guard.lock().take());
     }
 }
 

@@ -8,6 +8,6 @@ pub mod service;
 
 pub use self::error::Undecidable;
 pub use self::future::ResponseFuture;
-pub use self::in_flight::{InFlight, Leased};
+pub use self::in_flight::{InFlight, Kept, Leased};
 pub use self::layer::{LayerSettings, RateLimitLayer};
 pub use self::service::{Body, RateLimit};
