@@ -50,6 +50,16 @@ pub struct Counter {
 }
 
 impl Counter {
+    /// How many things it remembers one by one: the entries of a log, the leases in flight; else none.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        match &self.state {
+            State::SlidingLog(log) => log.entries.len(),
+            State::Concurrency(leases) => leases.leases.len(),
+            State::TokenBucket(_) | State::SlidingWindow(_) | State::FixedWindow(_) => 0,
+        }
+    }
+
     /// Whether a store has forgotten the counter by now.
     #[must_use]
     pub fn is_expired(&self, now_us: u64) -> bool {
@@ -70,16 +80,19 @@ pub fn decide(calls: &[CounterCall], counters: &mut [Option<Counter>], now_us: u
 /// Of `concurrency` it is `lease` that ends.
 pub fn give_back(counter: &mut Option<Counter>, bound: &Bound, units: u64, consumed_us: u64, lease: Option<&LeaseId>, now_us: u64) -> u64 {
     let mut place = Place::new(counter, now_us, units > 0);
-    match place.state().cloned() {
+    match place.state() {
         _ if bound.limit == 0 || units == 0 => 0,
         Some(State::TokenBucket(state)) if bound.algorithm == Algorithm::TokenBucket => {
+            let state = *state;
             token_bucket::give(&mut place, &state, bound, units)
         }
         Some(State::SlidingWindow(state)) if bound.algorithm == Algorithm::SlidingWindow => {
+            let state = state.clone();
             sliding_window::give(&mut place, &state, bound, units)
         }
         Some(State::SlidingLog(_)) if bound.algorithm == Algorithm::SlidingLog => sliding_log::give(&mut place, bound, units),
         Some(State::FixedWindow(state)) if bound.algorithm == Algorithm::FixedWindow => {
+            let state = *state;
             fixed_window::give(&mut place, &state, bound, units, consumed_us)
         }
         Some(State::Concurrency(_)) if bound.algorithm == Algorithm::Concurrency => {

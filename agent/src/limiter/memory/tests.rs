@@ -122,6 +122,38 @@ fn used_counters_stay_while_idle_ones_go() {
     assert!(!check(&store, "busy", bound).allowed);
 }
 
+/// Memory is what is bounded: a log takes that of as many counters as its entries fill, and gives it back.
+#[test]
+fn long_logs_take_the_place_of_many_counters() {
+    let clock = ManualClock::new();
+    let store = MemoryStore::new(100, clock.clone());
+    let log = Bound { algorithm: Algorithm::SlidingLog, ..bucket(10_000, 600 * SECOND) };
+    for n in 0..99 {
+        check(&store, &format!("once{n}"), bucket(10, 600 * SECOND));
+    }
+    let grow = |subject: &str, entries: u64| {
+        for _ in 0..entries {
+            clock.advance(1);
+            assert!(check(&store, subject, log).allowed);
+        }
+    };
+    grow("log", 7);
+    assert_eq!((store.len(), store.evictions()), (100, 0));
+    grow("log", 393);
+    assert_eq!((store.len(), store.evictions()), (50, 50), "fifty and a log that weighs as much as fifty more");
+    assert_eq!(check(&store, "log", Bound { capacity: 10_000, ..log }).remaining, 10_000 - 401);
+    // Longer than all that is allowed: alone, and still counted.
+    grow("log", 1_000);
+    assert_eq!(store.len(), 1);
+    grow("other", 200);
+    assert_eq!((store.len(), check(&store, "log", log).remaining), (1, 10_000 - 1), "the other one took its place, and it started anew");
+    clock.advance(700 * SECOND);
+    for n in 0..200 {
+        check(&store, &format!("new{n}"), bucket(10, 600 * SECOND));
+    }
+    assert_eq!(store.len(), 100, "what expired weighs nothing");
+}
+
 #[test]
 fn a_bucket_starts_at_a_given_level_unless_there_is_one() {
     let clock = ManualClock::new();
