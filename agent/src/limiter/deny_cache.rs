@@ -50,9 +50,10 @@ impl DenyCache {
         Self { sets: (0..SETS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Notes what `shard` said to a call that was made at `sent`, if it refused.
+    /// Notes what `shard` said to a check that was made at `sent`, if it refused. What a look found is not noted: of another cost it would
+    /// take the place of what checks are refused by.
     pub(super) fn note(&self, call: &CounterCall, reply: &CounterReply, shard: &Name, sent: Instant) {
-        if reply.allowed || !is_repeatable(call.bound.algorithm) {
+        if reply.allowed || call.action != Action::Check || !is_repeatable(call.bound.algorithm) {
             return;
         }
         let until = sent + reply.retry_after_us.map_or(MOST, |us| MOST.min(Duration::from_micros(us)));

@@ -5,7 +5,6 @@
 //!
 //! While a shard is short of memory, callers who have no counter there share one of the rule here.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -14,18 +13,16 @@ use weir_core::clock::Clock;
 use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::failure::{FailureMode, FailurePolicy};
 use weir_core::key::CounterKey;
-use weir_core::lease::LeaseId;
 use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
 
 use super::agents::LiveAgents;
 use super::memory::MemoryStore;
 use super::seen::LastSeen;
+use super::shared_leases::SharedLeases;
 use super::store::{Refund, Release};
 
 /// The most that a local bucket holds, as time of its refill.
 const MOST_REFILL_US: f64 = 60_000_000.0;
-/// The most leases of shared counters that are remembered; when there are more, all are forgotten and expire by themselves.
-const MOST_SHARED_LEASES: usize = 16_384;
 
 /// What `policy` says once the shard has been away this long.
 ///
@@ -55,15 +52,21 @@ pub(super) struct Fallback {
     /// Starting a bucket and taking from it are one step: nobody may take from a bucket that another check is about to start. Whoever starts
     /// one writes; others read.
     step: RwLock<()>,
-    /// The counters of leases that are not under their own key.
-    shared_leases: Mutex<HashMap<LeaseId, CounterKey>>,
+    shared_leases: SharedLeases,
     clock: Arc<dyn Clock>,
 }
 
 impl Fallback {
     pub(super) fn new(memory: Arc<MemoryStore>, agents: u32, clock: Arc<dyn Clock>) -> Self {
         let seen = LastSeen::new(clock.now());
-        Self { memory, seen, agents: Mutex::new(LiveAgents::new(agents)), step: RwLock::new(()), shared_leases: Mutex::default(), clock }
+        Self {
+            memory,
+            seen,
+            agents: Mutex::new(LiveAgents::new(agents)),
+            step: RwLock::new(()),
+            shared_leases: SharedLeases::default(),
+            clock,
+        }
     }
 
     pub(super) fn set_live_agents(&self, agents: u32) {
@@ -100,11 +103,7 @@ impl Fallback {
         let replies = replies.into_iter().next().unwrap_or_default();
         for (lost, reply) in calls.iter().zip(&replies) {
             if let (Some(overflow), Some(lease), true) = (lost.overflow, lost.call.lease, reply.allowed) {
-                let mut shared = self.shared_leases.lock();
-                if shared.len() >= MOST_SHARED_LEASES {
-                    shared.clear();
-                }
-                shared.insert(lease, overflow);
+                self.shared_leases.note(lease, overflow, now + Duration::from_micros(lost.call.bound.window_us), now);
             }
         }
         let refund = |(call, reply): (&CounterCall, CounterReply)| (reply, Refund::of(call, &reply));
@@ -113,6 +112,9 @@ impl Fallback {
 
     /// Gives back what a request took that was refused elsewhere.
     pub(super) fn refund(&self, refunds: &[Refund]) {
+        for lease in refunds.iter().filter_map(|refund| refund.lease.as_ref()) {
+            self.shared_leases.end(lease);
+        }
         self.memory.refund_now(refunds);
     }
 
@@ -128,13 +130,8 @@ impl Fallback {
         if self.memory.is_empty() {
             return vec![false; releases.len()];
         }
-        let mut shared = self.shared_leases.lock();
-        let here: Vec<Release> = releases
-            .iter()
-            .map(|release| Release { key: shared.remove(&release.lease).unwrap_or(release.key), lease: release.lease })
-            .collect();
-        drop(shared);
-        self.memory.release_now(&here)
+        let here = |release: &Release| Release { key: self.shared_leases.end(&release.lease).unwrap_or(release.key), ..*release };
+        self.memory.release_now(&releases.iter().map(here).collect::<Vec<_>>())
     }
 
     /// If the shard was heard since the last local decision of this counter, the bucket starts with this agent's share of what was left

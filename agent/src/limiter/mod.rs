@@ -30,6 +30,7 @@ mod settings;
 mod settle;
 mod shard;
 mod shards;
+mod shared_leases;
 mod slots;
 pub mod store;
 pub mod tls;
