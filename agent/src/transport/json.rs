@@ -1,16 +1,17 @@
 //! JSON as it was sent: texts borrowed where they can be, and every field, also one that came twice.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use weir_core::mistake::Mistakes;
 
 /// A field's name and its value, or a key and its value.
 pub(super) type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
 
-/// A value. Its depth is bounded by the parser, its size by that of the body.
+/// A value. Its depth is bounded by the parser, its texts by the size of the body, and the values in it by [`MOST_VALUES`].
 #[derive(Debug)]
 pub(super) enum Json<'a> {
     Null,
@@ -25,13 +26,20 @@ pub(super) enum Json<'a> {
     Flag(bool),
 }
 
+/// The most values of a body, far above what the longest batch can use. A value takes many times the memory of the two bytes that can write it.
+const MOST_VALUES: usize = 100_000;
+
 /// Of two values, each reader would believe another.
 pub(super) const REPEATED: &str = "is given more than once";
 
 impl<'a> Json<'a> {
     /// Reads a body.
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, Mistakes> {
-        serde_json::from_slice(body).map_err(|error| one("", format!("is not a JSON object: {error}")))
+        let left = Cell::new(MOST_VALUES);
+        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        let value = Reader { left: &left }.deserialize(&mut deserializer);
+        let value = value.and_then(|value| deserializer.end().map(|()| value));
+        value.map_err(|error| one("", format!("is not a JSON object: {error}")))
     }
 
     /// The fields of an object.
@@ -92,15 +100,24 @@ pub(super) fn escaped(field: &str) -> String {
     field[..field.floor_char_boundary(64)].replace('~', "~0").replace('/', "~1")
 }
 
-impl<'de> Deserialize<'de> for Json<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(JsonVisitor)
+/// Reads one value of a body.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    /// How many more values the body may have.
+    left: &'a Cell<usize>,
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Json<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json<'de>, D::Error> {
+        let left = self.left.get().checked_sub(1);
+        self.left.set(left.ok_or_else(|| D::Error::custom(format_args!("it has more than {MOST_VALUES} values")))?);
+        deserializer.deserialize_any(self)
     }
 }
 
-struct JsonVisitor;
-
-impl<'de> Visitor<'de> for JsonVisitor {
+impl<'de> Visitor<'de> for Reader<'_> {
     type Value = Json<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +155,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Json<'de>, A::Error> {
         let mut list = Vec::new();
-        while let Some(value) = access.next_element()? {
+        while let Some(value) = access.next_element_seed(self)? {
             list.push(value);
         }
         Ok(Json::List(list))
@@ -146,13 +163,35 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Json<'de>, A::Error> {
         let mut fields = Vec::new();
-        while let Some(name) = access.next_key::<Json<'de>>()? {
+        while let Some(name) = access.next_key_seed(self)? {
             match name {
-                Json::Text(name) => fields.push((name, access.next_value()?)),
+                Json::Text(name) => fields.push((name, access.next_value_seed(self)?)),
                 // Names are always texts.
                 _ => drop(access.next_value::<IgnoredAny>()?),
             }
         }
         Ok(Json::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_of_a_body_are_bounded_however_they_are_nested() {
+        let mistake = |body: &str| Json::parse(body.as_bytes()).unwrap_err().into_iter().next().unwrap().detail;
+        let list = |count: usize| format!("[{}]", vec!["0"; count].join(","));
+        assert!(Json::parse(list(MOST_VALUES - 1).as_bytes()).is_ok());
+        let many = [
+            list(MOST_VALUES),
+            format!("[{}]", vec![list(999); MOST_VALUES / 1_000].join(",")),
+            "[".repeat(100) + &"0,".repeat(MOST_VALUES),
+        ];
+        for body in &many {
+            let mistake = mistake(body);
+            assert!(mistake.contains("more than 100000 values"), "{mistake}");
+        }
+        assert!(mistake("{} {}").contains("trailing characters"));
     }
 }
