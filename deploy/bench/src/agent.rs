@@ -27,13 +27,13 @@ pub(crate) fn with_limits(limits: usize) -> String {
     format!("/limits-{limits}")
 }
 
-/// One rule per path, which counts by subject and, but for [`EXHAUSTED`], never refuses here: a subject that was here once stays alive for
-/// seconds.
+/// One rule per path, which counts by subject and, but for [`EXHAUSTED`], never refuses here. A subject that was here once is there for more
+/// than a minute, so that as many are alive as the classic script has.
 fn rules() -> String {
     let rule = |name: &str, path: &str, algorithm: &str, limit: u64| {
         format!(
             "  - {{ name: {name}, match: {{ path: {path} }}, key: [subject], algorithm: {algorithm}, on_failure: {{ mode: open }}, \
-             limits: {{ '*': {{ limit: {limit}, window: 1h }} }} }}\n"
+             limits: {{ '*': {{ limit: {limit}, window: 1d }} }} }}\n"
         )
     };
     let mut rules = String::from("domain: default\ntiers: [{ name: free, default: true }]\nrules:\n");

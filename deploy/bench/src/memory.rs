@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::ensure;
 use weir_core::limit::Algorithm;
 use weir_testbed::{Flavor, Redis};
 
@@ -20,7 +21,8 @@ pub(crate) async fn run(summary: &mut Summary) -> anyhow::Result<()> {
         let load = Load { path: agent::counted_by(algorithm), callers: 1024, subjects: Subjects::InTurn(SUBJECTS), passes: true };
         let before = used(&redis).await?;
         load.once(&agent).await?;
-        let bytes = (used(&redis).await? - before) / f64::from(SUBJECTS);
+        let (bytes, keys) = ((used(&redis).await? - before) / f64::from(SUBJECTS), keys(&redis).await?);
+        ensure!(keys >= SUBJECTS, "only {keys} of {SUBJECTS} subjects are there");
         let (what, met) = match algorithm {
             Algorithm::TokenBucket => ("1 M subjects, all in; target <= 150", Some(bytes <= TARGET)),
             _ => ("1 M subjects, one check each", None),
@@ -29,6 +31,11 @@ pub(crate) async fn run(summary: &mut Summary) -> anyhow::Result<()> {
         agent.shutdown().await;
     }
     Ok(())
+}
+
+async fn keys(redis: &Redis) -> anyhow::Result<u32> {
+    let mut connection = redis::Client::open(redis.url())?.get_multiplexed_async_connection().await?;
+    Ok(redis::cmd("DBSIZE").query_async(&mut connection).await?)
 }
 
 async fn used(redis: &Redis) -> anyhow::Result<f64> {

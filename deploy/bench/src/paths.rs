@@ -1,4 +1,4 @@
-//! Checks per second of each path through the library, beside the classic script: numbers of callers and shards, algorithms, limits per
+//! Each path through the library, beside the classic script and a bare batch client: numbers of callers and shards, algorithms, limits per
 //! request, one hot subject, refusals.
 
 use std::time::Duration;
@@ -10,8 +10,9 @@ use weir_testbed::{Flavor, Redis};
 use crate::agent::{EXHAUSTED, HOT, counted_by, with_limits};
 use crate::evalsha::Classic;
 use crate::load::{Load, Subjects};
-use crate::summary::Summary;
-use crate::{agent, median};
+use crate::raw_batch::RawBatch;
+use crate::summary::{Path, Summary};
+use crate::{agent, cpu, median};
 
 const ROUNDS: usize = 3;
 const SLICE: Duration = Duration::from_secs(1);
@@ -30,7 +31,15 @@ struct Kind {
     load: Load,
 }
 
-/// Runs the rows `<path>_checks_per_s` and `<path>_vs_evalsha`.
+/// What the slices of one kind gave.
+#[derive(Default)]
+struct Slices {
+    rates: Vec<f64>,
+    agent_us: Vec<f64>,
+    redis_us: Vec<f64>,
+}
+
+/// Runs the rows of each path.
 pub(crate) async fn run(summary: &mut Summary) -> anyhow::Result<()> {
     let mut shards = Vec::new();
     for _ in 0..3 {
@@ -38,25 +47,46 @@ pub(crate) async fn run(summary: &mut Summary) -> anyhow::Result<()> {
     }
     let (one, three) = (agent::on(&shards[..1], BUDGET).await?, agent::on(&shards, BUDGET).await?);
     let classic = Classic::prepare(&shards[0]).await?;
+    let raw = RawBatch::prepare(&shards[0]).await?;
     let kinds = kinds(&one, &three);
     for kind in &kinds {
         kind.load.once(&kind.on).await?;
     }
-    let mut classic_rates = Vec::new();
-    let mut rates = vec![Vec::new(); kinds.len()];
+    raw.slice(SLICE).await?;
+    let (mut classic_rates, mut raw_rates) = (Vec::new(), Vec::new());
+    let mut slices: Vec<Slices> = kinds.iter().map(|_| Slices::default()).collect();
     for _ in 0..ROUNDS {
         classic_rates.push(classic.slice(SLICE).await?);
-        for (kind, rates) in kinds.iter().zip(&mut rates) {
-            rates.push(kind.load.run(&kind.on, SLICE).await?.per_second());
+        raw_rates.push(raw.slice(SLICE).await?.per_second());
+        for (kind, slices) in kinds.iter().zip(&mut slices) {
+            let (own, before) = (cpu::own()?, of_all(&shards).await?);
+            let done = kind.load.run(&kind.on, SLICE).await?;
+            slices.agent_us.push(done.us_each(cpu::own()? - own));
+            slices.redis_us.push(done.us_each(of_all(&shards).await? - before));
+            slices.rates.push(done.per_second());
         }
     }
-    let classic = median(&mut classic_rates);
-    for (kind, rates) in kinds.iter().zip(&mut rates) {
-        let rate = median(rates);
-        summary.row(&format!("{}_checks_per_s", kind.name), rate, kind.what, None);
-        summary.row(&format!("{}_vs_evalsha", kind.name), rate / classic, "by the classic script in the same rounds", None);
+    let (classic, raw) = (median(&mut classic_rates), median(&mut raw_rates));
+    for (kind, slices) in kinds.iter().zip(&mut slices) {
+        let rate = median(&mut slices.rates);
+        let figures = Path {
+            rate,
+            vs_evalsha: rate / classic,
+            vs_raw_batch: rate / raw,
+            agent_us: median(&mut slices.agent_us),
+            redis_us: median(&mut slices.redis_us),
+        };
+        summary.path(&kind.name, kind.what, &figures);
     }
     Ok(())
+}
+
+async fn of_all(shards: &[Redis]) -> anyhow::Result<f64> {
+    let mut seconds = 0.0;
+    for shard in shards {
+        seconds += cpu::of(shard).await?;
+    }
+    Ok(seconds)
 }
 
 fn kinds(one: &Agent, three: &Agent) -> Vec<Kind> {

@@ -62,7 +62,7 @@ impl RawBatch {
 fn batch(seed: u64) -> redis::Cmd {
     let mut rng = rand::rngs::SmallRng::seed_from_u64(seed);
     let secret = HashSecret::built_in();
-    let bound = Bound { algorithm: Algorithm::TokenBucket, limit: 1_000, capacity: 1_000, window_us: 3_600_000_000, calendar: None };
+    let bound = Bound { algorithm: Algorithm::TokenBucket, limit: 1_000, capacity: 1_000, window_us: 86_400_000_000, calendar: None };
     let calls: Vec<[CounterCall; 1]> = (0..BATCH)
         .map(|_| {
             let id = rng.random_range(0..SUBJECTS).to_string();
