@@ -35,7 +35,7 @@ local function fixed_window()
   -- The usual calls in one piece, for speed: requests of one limit that pass, in the window that is stored. Answers calls from `k` on with
   -- the new state, up to the first that is not usual, which has changed nothing; returns the place of that.
   local function run(k, last)
-    local shape, b, current, window, capacity, cost
+    local shape, b, current, window, capacity, cost, ends
     while k <= last do
       if shapes[k] ~= shape then
         shape = shapes[k]
@@ -45,6 +45,7 @@ local function fixed_window()
         b, cost = shape_bounds[shape], shape_costs[shape]
         capacity = capacities[b]
         current, window = window_of(b, now)
+        ends = expiry(current + window - now)
       end
       local key, text = KEYS[k], found[k]
       if not text or #text ~= 20 then
@@ -55,7 +56,7 @@ local function fixed_window()
         return k
       end
       text = pack('<I7', count + cost) .. sub(text, 8)
-      call('SET', key, text, 'PXAT', expiry(start + length - now))
+      call('SET', key, text, 'PXAT', ends)
       marks[k], out[k] = STATE, text
       k = k + 1
     end

@@ -56,12 +56,10 @@ local function is_count(n)
   return n ~= nil and n >= 0 and n <= EXACT and n % 1 == 0
 end
 
--- The millisecond of the shard's clock through which state must live that counts for `us` more microseconds: a whole second, at least one
--- more than that. State says itself when it stops counting; the second on top keeps the server's own expiry out of that. A server formats
--- numbers slowly, and many counters of a batch need one of few seconds: so their texts are kept, and put together from parts.
+-- A second of the shard's clock as milliseconds. A server formats numbers slowly, and many counters of a batch need one of few seconds: so
+-- their texts are kept, and put together from parts.
 local prefixes, texts = {}, {}
-local function expiry(us)
-  local second = ceil((now + us) / 1000000) + 1
+local function milliseconds(second)
   local text = texts[second]
   if not text then
     local high = floor(second / 1000)
@@ -78,6 +76,12 @@ local function expiry(us)
     texts[second] = text
   end
   return text
+end
+
+-- The millisecond of the shard's clock through which state must live that counts for `us` more microseconds: a whole second, at least one
+-- more than that. State says itself when it stops counting; the second on top keeps the server's own expiry out of that.
+local function expiry(us)
+  return milliseconds(ceil((now + us) / 1000000) + 1)
 end
 
 -- Whether there is anything under a key that holds no string. Most such keys are new, so the first question is about all at once.
