@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::LocalSet;
 use weir_agent::Agent;
+use weir_testbed::Redis;
 
 use crate::agent;
 
@@ -25,24 +27,52 @@ pub(crate) struct Answered {
 
 /// Asks for any of `subjects`, `rate` times a second for `length`; the answers in the order in which the checks were due.
 pub(crate) async fn run(agent: &Agent, path: &str, subjects: u32, rate: u32, length: Duration) -> anyhow::Result<Vec<Answered>> {
+    paced(rate, length, |rng| {
+        let (agent, path, id) = (agent.clone(), path.to_owned(), rng.random_range(0..subjects).to_string());
+        async move {
+            let headers = http::HeaderMap::new();
+            let decision = agent.check(&agent::request(&headers, &path, &id)).await?;
+            let shard = decision.limits.iter().find_map(|limit| Some(limit.shard.as_ref()?.to_string()));
+            Ok((decision.degraded.is_some(), shard.unwrap_or_default()))
+        }
+    })
+    .await
+}
+
+/// The same pace, but each check is one `PING` to any of these servers over one plain connection each: what the machine gives at most.
+pub(crate) async fn pings(servers: &[Redis], rate: u32, length: Duration) -> anyhow::Result<Vec<Answered>> {
+    let mut connections = Vec::new();
+    for server in servers {
+        connections.push(redis::Client::open(server.url())?.get_multiplexed_async_connection().await?);
+    }
+    paced(rate, length, |rng| {
+        let mut connection = connections[rng.random_range(0..connections.len())].clone();
+        async move {
+            redis::cmd("PING").exec_async(&mut connection).await?;
+            Ok((false, String::new()))
+        }
+    })
+    .await
+}
+
+/// Starts what `ask` makes at each time that is due. It gives whether the answer was degraded, and from which shard.
+async fn paced<A>(rate: u32, length: Duration, mut ask: impl FnMut(&mut SmallRng) -> A) -> anyhow::Result<Vec<Answered>>
+where
+    A: Future<Output = anyhow::Result<(bool, String)>> + 'static,
+{
     let total = usize::try_from(u64::from(rate) * length.as_secs())?;
     let answers = Rc::new(RefCell::new(Vec::with_capacity(total)));
     let mut due_checks = generator(rate, total);
     let local = LocalSet::new();
     local
         .run_until(async {
-            let mut rng = rand::rngs::SmallRng::seed_from_u64(1);
+            let mut rng = SmallRng::seed_from_u64(1);
             let mut checks = Vec::with_capacity(total);
             while let Some(due) = due_checks.recv().await {
-                let (agent, path, answers) = (agent.clone(), path.to_owned(), answers.clone());
-                let id = rng.random_range(0..subjects).to_string();
+                let (answer, answers) = (ask(&mut rng), answers.clone());
                 checks.push(tokio::task::spawn_local(async move {
-                    let headers = http::HeaderMap::new();
-                    let decision = agent.check(&agent::request(&headers, &path, &id)).await?;
-                    let shard = decision.limits.iter().find_map(|limit| Some(limit.shard.as_ref()?.to_string()));
-                    let answered =
-                        Answered { due, took: due.elapsed(), degraded: decision.degraded.is_some(), shard: shard.unwrap_or_default() };
-                    answers.borrow_mut().push(answered);
+                    let (degraded, shard) = answer.await?;
+                    answers.borrow_mut().push(Answered { due, took: due.elapsed(), degraded, shard });
                     anyhow::Ok(())
                 }));
             }
