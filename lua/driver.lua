@@ -1,22 +1,5 @@
 
--- The driver: reads the packed batch, decides each request, answers packed.
---
--- KEYS: one per limit. ARGV[1], little-endian: operation (1: check, 2: refund, 3: reset; one byte), number of bounds (1), then
---   per bound: algorithm (1), limit (double), capacity (double), window in µs (double); of algorithm 6, a fixed window that follows a calendar,
---     also five ascending edges of windows in µs (doubles): the one before that of the shard's time, that, and the two after it
---   check: number of shapes (1); per shape: flags (one byte), bound (1), cost (double); per key: its shape (1); then for each key whose shape
---     has a lease, that (16)
---     flags: 1: shadow; 2: last limit of its request; 4: the key occurred before; 8: writes nothing; 16: consumes without deciding; 32: creates
---     no counter; 64: acquires a lease
---   refund: per key: bound (1), units (double), time of the consume in µs (double; 0: now), the lease that ends (16)
---   reset: nothing more
--- Reply to a check: time (double); per key a mark (1); then per key what the mark announces:
---   0 to 3: flags (1: passes, 2: foreign state was replaced); remaining, reset and retry-after in µs (doubles; retry-after -1: never)
---   4: passes; the state written under the key, from which the reader works out the rest
---   5: nothing; no limit of the request was decided, because the edges of one of them are not those around the shard's time
---   6: nothing; there is no counter, and none was created: it passed within its request
--- Reply to a refund: units given back per key (doubles).
--- Reply to a reset: per key whether there was one (1).
+-- The driver: decides each request that the short ways left, and answers packed; gives units back; resets.
 
 -- A limit of 0 lets nothing pass and keeps no state.
 local function blocked()
@@ -43,70 +26,16 @@ function algorithm(number)
   return known
 end
 
-local algorithms, numbers = {}, {}
-
--- Reads the edges of a calendar's windows; returns whether the current one and the next are among them.
-local function read_edges(b, packed, position)
-  local first, second, third, fourth, fifth = unpick('<ddddd', packed, position)
-  if now < first or now >= fourth then
-    return false
-  elseif now < second then
-    calendars[b] = { starts = first, ends = second, next_ends = third }
-  elseif now < third then
-    calendars[b] = { starts = second, ends = third, next_ends = fourth }
-  else
-    calendars[b] = { starts = third, ends = fourth, next_ends = fifth }
-  end
-  return true
-end
-
--- Bounds whose edges are stale; nil if none are.
-local stale_bounds
-
-local function read_bounds(packed, count, position)
-  for b = 1, count do
-    local number
-    number, limits[b], capacities[b], windows[b], position = unpick('<Bddd', packed, position)
-    if number == 6 then
-      if not read_edges(b, packed, position) then
-        stale_bounds = stale_bounds or {}
-        stale_bounds[b] = true
-      end
-      number, position = 3, position + 40
-    end
-    algorithms[b], numbers[b] = algorithm(number), number
-    rates[b] = limits[b] * 1048576
-  end
-  return position
-end
-
--- Whether calls under a bound have a short way: a bucket with state of 12 bytes that drains within eight years, or a fixed window.
-local function is_ordinary(b)
-  local number, capacity = numbers[b], capacities[b]
-  return number == 1 and capacity < 4294967296 and capacity * 65536 * windows[b] < rates[b] * 17592186044416 or number == 3
-end
-
-local shape_flags = {}
--- Whether any shape has a lease.
-local any_lease = false
-
-local function read_shapes(packed, position)
-  local count, flags, b, cost
-  count, position = unpick('<B', packed, position)
-  for s = 1, count do
-    flags, b, cost, position = unpick('<BBd', packed, position)
-    shape_flags[s], shape_bounds[s], shape_costs[s], creates_nothing[s] = flags, b, cost, flags == 34
-    any_lease = any_lease or flags >= 64
-    runs[s] = (flags == 2 or flags == 34) and not stale_bounds and cost > 0 and cost <= capacities[b] and is_ordinary(b) and numbers[b]
-  end
-  return position
+local algorithms = {}
+for b, number in ipairs(numbers) do
+  algorithms[b] = algorithm(number)
 end
 
 local FLAGS = { [0] = '\0', '\1', '\2', '\3' }
 local STALE, UNCOUNTED = '\5', '\6'
 
--- Calls one by one: all that no algorithm answers in one piece. Made when a batch first needs it.
-local function one_by_one()
+-- Decides from call `first` on, which begins a request: one by one but for what has a short way.
+local function check(first)
   -- By place in the request: its bound, the units that may still pass, and whether there is no counter and may be none.
   local bounds, rooms, uncounted = {}, {}, {}
 
@@ -202,15 +131,15 @@ local function one_by_one()
   end
 
   -- The leases that follow the shapes of the calls, by place in the batch.
-  local function read_leases(packed, position)
-    local found = {}
+  local function read_leases(from)
+    local given = {}
     for k, shape in ipairs(shapes) do
       if traits_of(shape).lease then
-        found[k] = sub(packed, position, position + 15)
-        position = position + 16
+        given[k] = sub(packed, from, from + 15)
+        from = from + 16
       end
     end
-    return found
+    return given
   end
 
   local place, admitted = 0, true
@@ -242,47 +171,35 @@ local function one_by_one()
     return true
   end
 
-  return take, find_stale, read_leases
-end
-
-local function check(packed, position)
-  local count = #KEYS
-  position = read_shapes(packed, position)
-  shapes = { byte(packed, position, position + count - 1) }
-  local take, given, skipped
-  if any_lease or stale_bounds then
-    local find_stale, read_leases
-    take, find_stale, read_leases = one_by_one()
-    given = any_lease and read_leases(packed, position + count)
-    skipped = stale_bounds and find_stale()
+  local given
+  for _, flags in ipairs(shape_flags) do
+    if flags >= 64 and not given then
+      given = read_leases(position + #KEYS)
+    end
   end
-  found = call('MGET', unpack(KEYS))
-  local k, within = 1, false
-  while k <= count do
-    local usual = not within and runs[shapes[k]]
-    local next = usual and made[usual].run(k, count) or k
-    if next > k then
-      k = next
-    else
+  local skipped = stale_bounds and find_stale()
+  local k, within = first, false
+  while k <= #KEYS do
+    local way = not within and short[runs[shapes[k]]]
+    local next = way and way(k, #KEYS) or k
+    if next == k then
       if skipped and skipped[k] then
         marks[k], out[k] = STALE, ''
       else
-        take = take or one_by_one()
         within = take(k, given and given[k])
       end
-      k = k + 1
+      next = k + 1
     end
+    k = next
   end
   return pack('<d', now) .. concat(marks) .. concat(out)
 end
 
-local operation, bound_count, position = unpick('<BB', ARGV[1])
-position = read_bounds(ARGV[1], bound_count, position)
 if operation == 1 then
-  return check(ARGV[1], position)
+  return check(first_left)
 end
 
-local function refund(packed, position)
+local function refund()
   local given = {}
   for k = 1, #KEYS do
     local b, units, time, lease
@@ -301,6 +218,6 @@ local function clear()
 end
 
 if operation == 2 then
-  return refund(ARGV[1], position)
+  return refund()
 end
 return clear()

@@ -32,37 +32,6 @@ local function fixed_window()
     return floor(time / window) * window, window
   end
 
-  -- The usual calls in one piece, for speed: requests of one limit that pass, in the window that is stored. Answers calls from `k` on with
-  -- the new state, up to the first that is not usual, which has changed nothing; returns the place of that.
-  local function run(k, last)
-    local shape, b, current, window, capacity, cost, ends
-    while k <= last do
-      if shapes[k] ~= shape then
-        shape = shapes[k]
-        if runs[shape] ~= 3 then
-          return k
-        end
-        b, cost = shape_bounds[shape], shape_costs[shape]
-        capacity = capacities[b]
-        current, window = window_of(b, now)
-        ends = expiry(current + window - now)
-      end
-      local key, text = KEYS[k], found[k]
-      if not text or #text ~= 20 then
-        return k
-      end
-      local count, start, length = unpick('<I7I7I6', text)
-      if start ~= current or length ~= window or cost > capacity - count then
-        return k
-      end
-      text = pack('<I7', count + cost) .. sub(text, 8)
-      call('SET', key, text, 'PXAT', ends)
-      marks[k], out[k] = STATE, text
-      k = k + 1
-    end
-    return k
-  end
-
   -- Units as another algorithm takes them over, and their time.
   local function units(text)
     local count, start, length = parse(text)
@@ -146,5 +115,5 @@ local function fixed_window()
     return given
   end
 
-  return { run = run, read = read, reset = reset, take = take, give = give, units = units }
+  return { read = read, reset = reset, take = take, give = give, units = units }
 end

@@ -1,42 +1,8 @@
--- Everything in this folder is one script: state.lua, token_bucket.lua, sliding_window.lua, fixed_window.lua, sliding_log.lua,
--- concurrency.lua and driver.lua, in this order. It is the only code that changes a counter in Redis or Valkey. core/src/algorithm holds the same arithmetic in Rust; where a
--- step is in doubles here it is in f64 there, in the same order, and the conformance tests compare the two.
---
--- Rules that hold throughout: the clock is read once; every key comes from KEYS; no random numbers; every write sets a TTL; a call
--- that only looks writes nothing at all. Lua has only doubles, which hold whole numbers up to 2^53: microseconds since the epoch and unit
--- counts fit. A server prints a number argument with 17 digits, slowly, and some print large ones as 1e+15: numbers are formatted here.
---
--- Speed matters: a server runs this once per batch, on its only thread, and makes every function, table and string of it anew. So an
--- algorithm is a function that makes its functions when a batch first needs them, and tables are indexed by the place of a call within
--- its request, not within the batch: they stay small.
---
--- This first part is what the algorithms share: the batch at hand, and the care for keys whose state is not their own.
 
-local call, try = redis.call, redis.pcall
-local pack, unpick = struct.pack, struct.unpack
-local floor, ceil = math.floor, math.ceil
-local format, byte, char, sub, concat = string.format, string.byte, string.char, string.sub, table.concat
+-- What the algorithms share: the request at hand, and the care for keys whose state is not their own.
 
--- 2^53: whole numbers below it are exact.
-local EXACT = 9007199254740992
-
--- The shard's clock, in microseconds since the epoch.
-local clock = call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-
--- The bounds that this batch uses. A rate is what a token bucket drains in a step of 16 µs, in 1/65536 units times the window.
-local limits, capacities, windows, rates = {}, {}, {}, {}
-
--- For bounds that follow a calendar: when the current window begins and ends, and when the next ends.
-local calendars = {}
-
--- The shapes of its calls: a bound, a cost, and the number of the algorithm that may answer such a call in one piece (see driver.lua), or
--- false; for those whether no counter may be created. And by place in the batch: the shape of a call.
-local shape_bounds, shape_costs, creates_nothing, runs, shapes = {}, {}, {}, {}, nil
-
--- By place in the batch: what is answered, and in which form.
-local marks, out = {}, {}
-local STATE = '\4'
+local try = redis.pcall
+local floor, ceil, format, sub = math.floor, math.ceil, string.format, string.sub
 
 -- By place in the request: units to take; the lease to acquire; microseconds until the cost would pass where it does not (-1: never), else
 -- false; 2 where foreign state was replaced, else 0.
@@ -44,9 +10,6 @@ local costs, leases, retries, replaced = {}, {}, {}, {}
 
 -- Of the call at hand: whether it may write, and its lease or false.
 local writes, lease
-
--- What lies under each key of the batch as a string, or false; and whether the others are known not to exist (nil: nobody asked yet).
-local found, none_exists
 
 -- The algorithm of a number (fixed_window is 3), made on first use; driver.lua says how.
 local algorithm
@@ -56,46 +19,10 @@ local function is_count(n)
   return n ~= nil and n >= 0 and n <= EXACT and n % 1 == 0
 end
 
--- A second of the shard's clock as milliseconds. A server formats numbers slowly, and many counters of a batch need one of few seconds: so
--- their texts are kept, and put together from parts.
-local prefixes, texts = {}, {}
-local function milliseconds(second)
-  local text = texts[second]
-  if not text then
-    local high = floor(second / 1000)
-    local prefix = prefixes[high]
-    if not prefix then
-      prefix = format('%.0f', high)
-      prefixes[high] = prefix
-    end
-    local low = second - high * 1000
-    local hundreds = floor(low / 100)
-    local rest = low - hundreds * 100
-    local tens = floor(rest / 10)
-    text = prefix .. char(48 + hundreds, 48 + tens, 48 + rest - tens * 10, 48, 48, 48)
-    texts[second] = text
-  end
-  return text
-end
-
 -- The millisecond of the shard's clock through which state must live that counts for `us` more microseconds: a whole second, at least one
 -- more than that. State says itself when it stops counting; the second on top keeps the server's own expiry out of that.
 local function expiry(us)
   return milliseconds(ceil((now + us) / 1000000) + 1)
-end
-
--- Whether there is anything under a key that holds no string. Most such keys are new, so the first question is about all at once.
-local function exists(key)
-  if none_exists == nil then
-    local missing = {}
-    for k = 1, #KEYS do
-      if not found[k] then
-        missing[#missing + 1] = KEYS[k]
-      end
-    end
-    none_exists = call('EXISTS', unpack(missing)) == 0
-  end
-  return not none_exists and call('EXISTS', key) == 1
 end
 
 -- Removes state that nobody can read, which starts empty and is reported. A look leaves it for the first real call.

@@ -84,67 +84,6 @@ local function token_bucket()
     end
   end
 
-  -- The usual calls in one piece, for speed: requests of one limit of ordinary size, with state of 12 bytes or none, that pass. Answers calls
-  -- from `k` on with the new state, up to the first that is not usual, which has changed nothing; returns the place of that. The numbers are
-  -- those of the long way; a remainder costs less than a call of floor or ceil, and a look into `texts` less than one of expiry.
-  local function run(k, last)
-    local keys, found, shapes, marks, out, texts = KEYS, found, shapes, marks, out, texts
-    local shape, rate, window, capacity, cost
-    while k <= last do
-      if shapes[k] ~= shape then
-        shape = shapes[k]
-        if runs[shape] ~= 1 then
-          return k
-        end
-        local b = shape_bounds[shape]
-        rate, window, capacity, cost = rates[b], windows[b], capacities[b] * FRACTION, shape_costs[shape] * FRACTION
-      end
-      local text, used, step = found[k], 0, present
-      if text then
-        if #text ~= 12 then
-          return k
-        end
-        used, step = unpick('<I6I6', text)
-        local product = (present - step) * rate
-        if product < 0 then
-          return k
-        elseif product < EXACT then
-          local drains = product / window
-          used = used - (drains - drains % 1)
-        elseif product / window > used + 1 then
-          used = 0
-        else
-          return k
-        end
-        if used < 0 then
-          used = 0
-        end
-      elseif creates_nothing[shape] or exists(keys[k]) then
-        return k
-      end
-      if cost > capacity - used then
-        return k
-      end
-      used = used + cost
-      local steps = used * window / rate
-      local part = steps % 1
-      if part > 0 then
-        steps = steps - part + 1
-      end
-      if steps * rate >= EXACT then
-        steps = steps + 1
-      end
-      local second = (present + steps) * STEP / 1000000
-      part = second % 1
-      second = part > 0 and second - part + 2 or second + 1
-      text = pack('<I6I6', used, present)
-      call('SET', keys[k], text, 'PXAT', texts[second] or milliseconds(second))
-      marks[k], out[k] = STATE, text
-      k = k + 1
-    end
-    return k
-  end
-
   -- No state of ours under the key, or none that can be read. Returns used units and their time.
   local function start(i, key, text, b)
     if text and (#text == 12 or #text == 16) then
@@ -264,5 +203,5 @@ local function token_bucket()
     end
   end
 
-  return { run = run, read = read, reset = reset, take = take, give = give, units = units }
+  return { read = read, reset = reset, take = take, give = give, units = units }
 end

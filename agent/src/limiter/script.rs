@@ -25,6 +25,8 @@ pub use unpacking::{Decoded, decode, decode_done, decode_refunds};
 pub const MAX_CALLS: usize = 255;
 
 const SOURCE: &str = concat!(
+    include_str!("../../../lua/batch.lua"),
+    include_str!("../../../lua/short.lua"),
     include_str!("../../../lua/state.lua"),
     include_str!("../../../lua/token_bucket.lua"),
     include_str!("../../../lua/sliding_window.lua"),

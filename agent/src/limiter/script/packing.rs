@@ -1,4 +1,4 @@
-//! What goes to the script: one key per limit and one binary argument, laid out as `lua/driver.lua` says.
+//! What goes to the script: one key per limit and one binary argument, laid out as `lua/batch.lua` says.
 
 use weir_core::counter::{Action, CounterCall};
 use weir_core::key::CounterKey;
