@@ -159,3 +159,10 @@ pub(crate) fn metric(limiter: &Limiter, series: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(series)).unwrap_or_else(|| panic!("no {series} in\n{text}"));
     line.trim().parse().expect("a number")
 }
+
+/// This process's memory, in bytes.
+pub(crate) fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("there");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}

@@ -1,5 +1,7 @@
 //! What the models promise, on random histories: the bounds, and that waiting as told is enough and hardly more than needed.
 
+mod bounds;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;

@@ -191,10 +191,3 @@ async fn longest_pause(over: Arc<AtomicBool>) -> Duration {
     }
     longest
 }
-
-/// This process's memory, in bytes.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("there");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
-}
