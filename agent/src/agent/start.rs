@@ -338,7 +338,8 @@ fn outlets(settings: &AgentSettings, checker: &Arc<Checker>, limiter: &Arc<Limit
             }
             Ok(())
         }),
-        // The limiter first: no counter of the new secret goes to a shard that bears the mark of another.
+        // The limiter first: shards are looked at anew at once. What is counted until one of them turns out to bear the mark of another secret is
+        // under keys that nobody else has, and expires.
         secret: Box::new(move |secret| {
             of_marks.set_secret_fingerprint(secret.fingerprint());
             of_secret.set_secret(secret);

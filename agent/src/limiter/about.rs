@@ -75,6 +75,8 @@ pub(super) struct About {
     half_open: AtomicI64,
     /// The shard is counted on with another hash secret: nothing is asked.
     foreign: AtomicBool,
+    /// The shard has left the ring, or another has its name now: the metrics of that name are no longer its own.
+    retired: AtomicBool,
     found: Mutex<Found>,
 }
 
@@ -90,7 +92,16 @@ struct Found {
 impl About {
     pub(super) fn new(config: ShardConfig, metrics: ShardMetrics, facts: Arc<Facts>) -> Self {
         let (open, half_open) = (AtomicI64::new(0), AtomicI64::new(0));
-        Self { config, metrics, facts, open, half_open, foreign: AtomicBool::new(false), found: Mutex::default() }
+        Self {
+            config,
+            metrics,
+            facts,
+            open,
+            half_open,
+            foreign: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            found: Mutex::default(),
+        }
     }
 
     /// The breaker of a line has changed, has come (no `before`) or has gone (no `after`). The shard's is the worst of its lines'.
@@ -102,6 +113,9 @@ impl About {
         };
         count(before, -1);
         count(after, 1);
+        if self.retired.load(Ordering::Acquire) {
+            return;
+        }
         self.metrics.breaker(self.worst());
         if let Some(node) = node {
             self.metrics.node_breaker(node, after);
@@ -145,6 +159,9 @@ impl About {
     pub(super) fn set_memory(&self, node: Option<&Host>, memory: MemoryUse) {
         let mut found = self.found.lock();
         found.memory.insert(node.map(ToString::to_string).unwrap_or_default(), memory);
+        if self.retired.load(Ordering::Acquire) {
+            return;
+        }
         self.metrics.memory(found.memory.values().map(|memory| memory.used).sum(), found.memory.values().any(|memory| memory.guarded));
     }
 
@@ -173,21 +190,45 @@ impl About {
         self.settle(&mut found, &before);
     }
 
-    /// All that was found, each code once.
+    /// The shard, with these nodes, is no longer in the ring: what its metrics say of its state is taken back, and is another's to say from now
+    /// on.
+    pub(super) fn retire(&self, nodes: &[Host]) {
+        let found = self.found.lock();
+        if !self.retired.swap(true, Ordering::AcqRel) {
+            found.codes().into_iter().for_each(|code| self.metrics.warning(code, false));
+            nodes.iter().for_each(|node| self.metrics.node_breaker(node, None));
+        }
+    }
+
+    /// The warning of another hash secret, if it was found on this line.
+    pub(super) fn foreign_warning(&self, node: Option<&Host>) -> Option<ShardWarning> {
+        let node = node.map(ToString::to_string).unwrap_or_default();
+        let found = self.found.lock();
+        found.warnings.get(&node)?.iter().find(|warning| warning.code == Code::ForeignHashSecret).cloned()
+    }
+
+    /// All that was found, each code once, with everything that was said of it.
     pub(super) fn warnings(&self) -> Vec<ShardWarning> {
         let found = self.found.lock();
         let mut all: Vec<ShardWarning> = found.warnings.values().flatten().cloned().collect();
-        all.sort_by_key(|warning| warning.code);
-        all.dedup_by_key(|warning| warning.code);
-        all
+        all.sort_by(|a, b| (a.code, &a.text).cmp(&(b.code, &b.text)));
+        all.dedup();
+        all.into_iter().fold(Vec::new(), |mut all: Vec<ShardWarning>, warning| {
+            match all.last_mut().filter(|last| last.code == warning.code) {
+                Some(last) => last.text = format!("{}; {}", last.text, warning.text),
+                None => all.push(warning),
+            }
+            all
+        })
     }
 
     fn settle(&self, found: &mut Found, before: &[Code]) {
         let after = found.codes();
-        for code in before.iter().filter(|code| !after.contains(code)) {
+        let retired = self.retired.load(Ordering::Acquire);
+        for code in before.iter().filter(|code| !retired && !after.contains(code)) {
             self.metrics.warning(*code, false);
         }
-        for code in &after {
+        for code in after.iter().filter(|_| !retired) {
             self.metrics.warning(*code, true);
         }
         let is_foreign = after.contains(&Code::ForeignHashSecret);
@@ -226,5 +267,46 @@ pub(super) mod tests {
         assert!(about.foreign_for(begun + hour) >= hour, "since it was found first");
         about.set_warnings(None, Vec::new());
         assert_eq!(about.foreign_for(begun + hour), Duration::ZERO);
+    }
+
+    #[test]
+    fn of_one_code_everything_is_said_once() {
+        let about = nowhere("redis://127.0.0.1:1");
+        let warning = |code, text: &str| ShardWarning { code, text: text.to_owned() };
+        let (info, mark) = (warning(Code::Unreadable, "no INFO"), warning(Code::Unreadable, "no mark"));
+        about.set_warnings(Some(&Host { name: "a".to_owned(), port: 1 }), vec![info.clone(), mark.clone()]);
+        about.set_warnings(Some(&Host { name: "b".to_owned(), port: 1 }), vec![info, warning(Code::OldServer, "old")]);
+        let said = about.warnings();
+        assert_eq!(said.len(), 2);
+        assert!(said.contains(&warning(Code::Unreadable, "no INFO; no mark")), "{said:?}");
+    }
+
+    /// The metrics of a name are those of the shard that has it now.
+    #[test]
+    fn a_shard_that_was_replaced_says_nothing_more() {
+        let name: weir_core::name::Name = "s".parse().unwrap();
+        let mut registry = prometheus_client::registry::Registry::default();
+        let metrics = LimiterMetrics::default();
+        metrics.register(&mut registry);
+        let config = || ShardConfig::given(name.clone(), address::read("redis://127.0.0.1:1").unwrap());
+        let shard = || About::new(config(), metrics.of(&name), Arc::default());
+        let old_server = || vec![ShardWarning { code: Code::OldServer, text: "old".to_owned() }];
+        let (old, new) = (shard(), shard());
+        old.breaker_changed(None, None, Some(BreakerState::Closed));
+        old.set_warnings(None, old_server());
+        new.breaker_changed(None, None, Some(BreakerState::Closed));
+        old.retire(&[]);
+        let text = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text
+        };
+        assert!(!text().contains("old_server"), "{}", text());
+        new.set_warnings(None, old_server());
+        old.breaker_changed(None, Some(BreakerState::Closed), Some(BreakerState::Open));
+        old.set_memory(None, MemoryUse { used: 7, ..MemoryUse::default() });
+        old.forget_line(None);
+        assert!(text().contains("old_server\"} 1"), "{}", text());
+        assert!(text().contains("breaker{shard=\"s\"} 0") && !text().contains("memory_bytes{shard=\"s\"} 7"), "{}", text());
     }
 }

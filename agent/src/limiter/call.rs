@@ -177,6 +177,16 @@ impl Fault {
         }
     }
 
+    /// What happened, and what to do about it where the server is not what the shard's address says.
+    pub(super) fn explained(&self) -> String {
+        match self {
+            Self::Store(StoreError::Redis(error)) if error.code() == Some("MOVED") => {
+                format!("{self}: the server is one node of a Redis Cluster, so the shard's address must begin with redis+cluster://")
+            }
+            _ => self.to_string(),
+        }
+    }
+
     /// What decisions made without this call give as their cause.
     pub(super) fn cause(&self) -> Cause {
         match self {

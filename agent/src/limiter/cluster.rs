@@ -1,6 +1,7 @@
 //! A shard that is a Redis Cluster: the map from slots to lines, kept true.
 //!
-//! The map comes from whichever node answers. It is fetched anew when a call is redirected, when a line is in trouble, and now and then.
+//! The map comes from whichever node answers, any of them in turn. It is fetched anew when a call is redirected, when a line is in trouble, and
+//! now and then.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rand::seq::SliceRandom as _;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +19,7 @@ use super::about::About;
 use super::address::Host;
 use super::batch::{Operation, Refunds, Waiting, Way};
 use super::breaker::{BreakerState, Failure};
-use super::connection::{DialError, Dialer, Target};
+use super::connection::{DialError, Dialer, Link, Target};
 use super::line::Line;
 use super::session;
 use super::settings::LimiterSettings;
@@ -26,8 +28,11 @@ use super::slots::{self, SLOTS, Stretch, slot_of};
 /// How often the map is fetched while all is well, and while a line is not.
 const CALM: Duration = Duration::from_secs(30);
 const TROUBLED: Duration = Duration::from_millis(500);
-/// The least time between two fetches.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The least time between two fetches, and how much longer it is by chance, so that agents do not ask together.
+const PAUSE: Duration = Duration::from_millis(100);
+const MORE_PAUSE: Duration = Duration::from_millis(200);
+/// How long one node is asked over the same connection before it is another's turn.
+const TURN: Duration = Duration::from_secs(5);
 /// How often a request is handed from line to line before it counts as lost.
 const MAX_HOPS: u8 = 4;
 /// How long a request waits whose slot is on the move, before it is tried again.
@@ -58,6 +63,14 @@ struct Node {
     line: Arc<Line>,
     /// When something was sent there because of a redirection.
     called: Instant,
+}
+
+/// A node that gave its map, and the connection to ask it again.
+#[derive(Debug)]
+struct Asked {
+    host: Host,
+    link: Link,
+    since: Instant,
 }
 
 /// The lines, and which of them leads to the owner of each slot.
@@ -141,6 +154,11 @@ impl Cluster {
             line.closed().await;
         }
         self.home.closed().await;
+    }
+
+    /// The nodes that are connected to.
+    pub(super) fn hosts(&self) -> Vec<Host> {
+        self.nodes.lock().keys().cloned().collect()
     }
 
     /// The map may be wrong.
@@ -245,9 +263,10 @@ impl Cluster {
     }
 
     async fn keep(self: &Arc<Self>) {
+        let mut asked = None;
         loop {
             let begun = Instant::now();
-            match self.fetch().await {
+            match self.fetch(&mut asked).await {
                 Ok(stretches) => self.take(&stretches),
                 // With a map all goes on as it is.
                 Err(error) if self.is_whole() => tracing::debug!(shard = %self.about.config.name, %error, "no new map of the cluster"),
@@ -255,19 +274,35 @@ impl Cluster {
             }
             let trouble = self.lines().iter().any(|line| line.breaker() != BreakerState::Closed);
             let _ = timeout(if trouble { TROUBLED } else { CALM }, self.doubt.notified()).await;
-            sleep(PAUSE).await;
+            sleep(PAUSE + MORE_PAUSE.mul_f64(rand::random())).await;
         }
     }
 
-    /// Asks the nodes, then the seeds, until one has a map.
-    async fn fetch(&self) -> Result<Vec<Stretch>, DialError> {
+    /// Asks whoever was asked last, for its turn; then the nodes in any order, then the seeds, until one has a map.
+    async fn fetch(&self, asked: &mut Option<Asked>) -> Result<Vec<Stretch>, DialError> {
+        if let Some(mut last) = asked.take().filter(|last| last.since.elapsed() < TURN)
+            && let Ok(stretches) = self.ask(&mut last).await
+            && !stretches.is_empty()
+        {
+            *asked = Some(last);
+            return Ok(stretches);
+        }
         let up = |line: &Arc<Line>| line.is_up().then(|| line.node.clone()).flatten();
         let mut hosts: Vec<Host> = self.map.load().lines.iter().filter_map(up).collect();
+        hosts.shuffle(&mut rand::rng());
         hosts.extend(self.seeds.iter().cloned());
         let mut failed = DialError::NoMap;
         for host in hosts {
-            match self.ask(&host).await {
-                Ok(stretches) if !stretches.is_empty() => return Ok(stretches),
+            let asking = async {
+                let link = self.dialer.dial(&Target::Server(host.clone())).await?;
+                let mut asked = Asked { host: host.clone(), link, since: Instant::now() };
+                Ok((self.ask(&mut asked).await?, asked))
+            };
+            match asking.await {
+                Ok((stretches, answered)) if !stretches.is_empty() => {
+                    *asked = Some(answered);
+                    return Ok(stretches);
+                }
                 Ok(_) => {}
                 Err(error) => failed = error,
             }
@@ -275,13 +310,12 @@ impl Cluster {
         Err(failed)
     }
 
-    async fn ask(&self, host: &Host) -> Result<Vec<Stretch>, DialError> {
-        let mut link = self.dialer.dial(&Target::Server(host.clone())).await?;
+    async fn ask(&self, asked: &mut Asked) -> Result<Vec<Stretch>, DialError> {
         let mut question = redis::cmd("CLUSTER");
         question.arg("SLOTS");
-        let asking = question.query_async(&mut link.connection);
+        let asking = question.query_async(&mut asked.link.connection);
         let answer = timeout(self.settings.connect_timeout, asking).await.map_err(|_| DialError::Timeout)?.map_err(DialError::Redis)?;
-        Ok(slots::read(&answer, host))
+        Ok(slots::read(&answer, &asked.host))
     }
 
     /// Goes by this map from now on. Lines that it does not name are closed, unless all is well there and something was sent there lately.

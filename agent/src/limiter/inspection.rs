@@ -8,6 +8,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use weir_core::key::HashSecret;
 
 use super::about::Fingerprints;
 use super::line::Line;
@@ -21,6 +22,8 @@ const INSPECT_EVERY: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a shard stays marked with the secret that it is counted with.
 const MARK_SECONDS: u64 = 30 * 24 * 3600;
+/// How long a node of a cluster still says that the mark is foreign once another node has it.
+const FOREIGN_KEPT: Duration = Duration::from_secs(10);
 /// The mark's key: among the counters' keys, which begin with a brace too, so that an ACL that lets an agent count lets it mark.
 const MARK: &str = "{weir:hash-secret}";
 /// The longest window that needs no persistence.
@@ -40,7 +43,7 @@ impl Inspector {
 
     /// A first look, before anything is counted.
     pub(super) async fn begin(&self) {
-        self.inspect().await;
+        self.inspect(&mut None).await;
     }
 
     /// Looks again and again, until dropped.
@@ -50,6 +53,7 @@ impl Inspector {
         let mut memory = interval(MEMORY_EVERY);
         memory.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut inspected = Instant::now();
+        let mut foreign = self.line.about.foreign_warning(self.line.node.as_ref()).map(|warning| (warning, inspected));
         let mut window = self.line.about.facts.longest_window();
         loop {
             tokio::select! {
@@ -65,7 +69,7 @@ impl Inspector {
                 }
             }
             inspected = Instant::now();
-            self.inspect().await;
+            self.inspect(&mut foreign).await;
         }
     }
 
@@ -85,8 +89,9 @@ impl Inspector {
         self.line.about.set_memory(node, memory);
     }
 
-    /// Everything. A server that does not answer is the session's business, and leaves what was found before.
-    async fn inspect(&self) {
+    /// Everything. A server that does not answer is the session's business, and leaves what was found before. `foreign` is the warning of another
+    /// hash secret and when it was last seen to be true.
+    async fn inspect(&self, foreign: &mut Option<(ShardWarning, Instant)>) {
         let mut warnings = Vec::new();
         match self.info(&[]).await {
             Ok(info) => {
@@ -103,9 +108,14 @@ impl Inspector {
             Err(Silent::Away) => return,
         }
         match self.mark().await {
-            Ok(foreign) => warnings.extend(foreign),
+            Ok(Mark::Ours) => *foreign = None,
+            Ok(Mark::Foreign(warning)) => *foreign = Some((warning, Instant::now())),
+            Ok(Mark::Unreadable(warning)) => warnings.push(warning),
+            // Who owns it now has seen it within this time.
+            Ok(Mark::Elsewhere) => *foreign = foreign.take().filter(|(_, seen)| seen.elapsed() < FOREIGN_KEPT),
             Err(_) => return,
         }
+        warnings.extend(foreign.iter().map(|(warning, _)| warning.clone()));
         self.line.about.set_warnings(self.line.node.as_ref(), warnings);
     }
 
@@ -162,11 +172,11 @@ impl Inspector {
 
     /// Marks the shard with the secret in use, if it bears no mark or one of a secret that this agent used before; renews the mark; or says that
     /// another secret is in use there. On a cluster only the node that owns the mark's slot can say anything.
-    async fn mark(&self) -> Result<Option<ShardWarning>, Silent> {
-        let Fingerprints { own: Some(own), former } = self.line.about.facts.fingerprints().borrow().clone() else { return Ok(None) };
+    async fn mark(&self) -> Result<Mark, Silent> {
+        let Fingerprints { own: Some(own), former } = self.line.about.facts.fingerprints().borrow().clone() else { return Ok(Mark::Ours) };
         let unreadable = |why: String| {
             let text = format!("whether the shard is counted on with another hash secret cannot be read ({why})");
-            Ok(Some(ShardWarning { code: Code::Unreadable, text }))
+            Ok(Mark::Unreadable(ShardWarning { code: Code::Unreadable, text }))
         };
         let set = |how: &str| {
             let mut set = redis::cmd("SET");
@@ -174,29 +184,40 @@ impl Inspector {
             set
         };
         match self.ask::<Option<String>>(&set("NX")).await {
-            Ok(Some(_)) => return Ok(None),
+            Ok(Some(_)) => return Ok(Mark::Ours),
             Ok(None) => {}
-            Err(Silent::Refused(why)) if is_elsewhere(&why) => return Ok(None),
-            Err(Silent::Refused(why)) => return unreadable(why),
+            Err(Silent::Refused(why)) if cannot_write(&why) => {}
+            Err(Silent::Refused(why)) => return Self::unmarked(why, unreadable),
             Err(away) => return Err(away),
         }
         let found = match self.ask::<Option<String>>(redis::cmd("GET").arg(MARK)).await {
-            Ok(found) => found.unwrap_or_default(),
-            Err(Silent::Refused(why)) if is_elsewhere(&why) => return Ok(None),
-            Err(Silent::Refused(why)) => return unreadable(why),
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(Mark::Ours),
+            Err(Silent::Refused(why)) => return Self::unmarked(why, unreadable),
             Err(away) => return Err(away),
         };
-        if found == own || former.contains(&found) {
+        // The built-in secret fills in until there is a real one.
+        if found == own || former.contains(&found) || found == HashSecret::built_in().fingerprint() {
             // A server that cannot be written to is the session's business.
             let _ = self.ask::<Option<String>>(&set("XX")).await;
-            return Ok(None);
+            return Ok(Mark::Ours);
         }
         let found: String = found.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
         let text = format!(
             "the shard is counted on with another hash secret (fingerprint {found}, ours is {own}): it is not used; give all agents the same \
              secret, or delete the key {MARK} if the other one is gone"
         );
-        Ok(Some(ShardWarning { code: Code::ForeignHashSecret, text }))
+        Ok(Mark::Foreign(ShardWarning { code: Code::ForeignHashSecret, text }))
+    }
+
+    /// What it means that the server said no with this code.
+    fn unmarked(why: String, unreadable: impl FnOnce(String) -> Result<Mark, Silent>) -> Result<Mark, Silent> {
+        match why.as_str() {
+            "MOVED" => Ok(Mark::Elsewhere),
+            // On the move, or the server has no time: what was known stays.
+            "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" => Err(Silent::Away),
+            _ => unreadable(why),
+        }
     }
 
     async fn info(&self, sections: &[&str]) -> Result<Info, Silent> {
@@ -228,9 +249,20 @@ impl Silent {
     }
 }
 
-/// The key is another node's, or the server cannot be written to now.
-fn is_elsewhere(code: &str) -> bool {
-    matches!(code, "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "READONLY" | "LOADING" | "OOM" | "MISCONF" | "MASTERDOWN" | "NOREPLICAS")
+/// The server can be read, and cannot be written to now.
+fn cannot_write(code: &str) -> bool {
+    matches!(code, "READONLY" | "OOM" | "MISCONF" | "NOREPLICAS")
+}
+
+/// Whose mark a shard bears.
+#[derive(Debug)]
+enum Mark {
+    /// Ours, or there is none.
+    Ours,
+    Foreign(ShardWarning),
+    Unreadable(ShardWarning),
+    /// Another node of the cluster has it.
+    Elsewhere,
 }
 
 /// Whether a server keeps anything over a restart.

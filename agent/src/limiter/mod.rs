@@ -61,6 +61,8 @@ use self::settle::{Heard, Settlement};
 use self::shards::Shards;
 use self::warning::ShardWarning;
 
+/// How long closing may take, however badly a shard behaves.
+const CLOSING: Duration = Duration::from_secs(1);
 /// Timers are coarse: the wait for a shard ends this much before the deadline, or by a share of the budget where that is less.
 const RESERVE: Duration = Duration::from_micros(1_500);
 /// The most of a budget that is kept in reserve, in tenths.
@@ -160,7 +162,7 @@ impl Limiter {
         self.shards.store(Arc::new(new));
         let new = self.shards.load();
         for shard in old.without(&new) {
-            shard.stop.cancel();
+            shard.retire();
             if !new.has(shard.name()) {
                 self.metrics.forget(shard.name());
             }
@@ -225,14 +227,19 @@ impl Limiter {
         self.denied.forget(key);
     }
 
-    /// Closes all connections, once what is on its way has had a moment to arrive. Checks after this are degraded.
+    /// Closes all connections, once what is on its way has had a moment to arrive: within a second. Checks after this are degraded.
     pub async fn shutdown(&self) {
         let shards = self.shards.load_full();
         for shard in &shards.list {
             shard.stop.cancel();
         }
-        for shard in &shards.list {
-            shard.closed().await;
+        let closed = async {
+            for shard in &shards.list {
+                shard.closed().await;
+            }
+        };
+        if tokio::time::timeout(CLOSING, closed).await.is_err() {
+            tracing::warn!("not all connections to shards are closed in time");
         }
     }
 

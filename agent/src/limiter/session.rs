@@ -8,8 +8,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use weir_core::decision::Cause;
 
 use super::batch::{Refunds, Waiting};
@@ -34,8 +33,10 @@ const HEALTH_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a shard that left the ring, or an agent that stops, may take to answer what is on its way.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// How often it is looked whether the primary is elsewhere by now.
+/// How often it is looked whether the primary is elsewhere by now, and how soon again if it seems so: a name may have several addresses that
+/// its server gives out in turn, and one sentinel may be behind.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Calls in flight to one node of a cluster: each is for one slot, so they carry few checks, and share packets.
 const IN_FLIGHT_PER_NODE: usize = 64;
 
@@ -70,10 +71,10 @@ struct Session<'a> {
 impl Session<'_> {
     async fn keep(&self) {
         loop {
-            if let Some(link) = self.connect().await {
-                self.serve(link).await;
+            let mut link = self.connect().await;
+            while let Some(reached) = link {
+                link = self.serve(reached).await;
             }
-            // Else the primary is elsewhere, and is reached there at once.
             if !self.line.is_up() {
                 sleep_until(self.line.retry_at().into()).await;
                 self.line.probing();
@@ -106,7 +107,7 @@ impl Session<'_> {
             && self.elsewhere(&fault).is_none()
         {
             self.line.about.metrics.failed(fault.cause());
-            return Err(fault.to_string());
+            return Err(fault.explained());
         }
         let inspected = timeout(self.settings.connect_timeout, self.inspector(&link).begin()).await;
         inspected.map_err(|_| "the inspection of the server took too long".to_owned())?;
@@ -126,39 +127,42 @@ impl Session<'_> {
         self.cluster.as_ref()?.upgrade()
     }
 
-    /// What looks after a connection while it serves: the inspector, and who cancels the token when the primary is elsewhere.
-    fn companions(&self, link: &Link, elsewhere: &CancellationToken) -> JoinSet<()> {
-        let mut companions = JoinSet::new();
-        companions.spawn(self.inspector(link).run());
-        if link.peer != Peer::Socket {
-            let (dialer, target, peer, elsewhere) = (self.dialer.clone(), self.target.clone(), link.peer.clone(), elsewhere.clone());
-            companions.spawn(async move {
-                while !dialer.leads_elsewhere(&target, &peer).await {
-                    sleep(FOLLOW_INTERVAL).await;
-                }
-                elsewhere.cancel();
-            });
+    /// Resolves once the primary is elsewhere, with a connection to it: nothing is left before there is something better.
+    async fn moved(&self, peer: &Peer) -> Link {
+        loop {
+            sleep(FOLLOW_INTERVAL).await;
+            if !self.dialer.leads_elsewhere(&self.target, peer).await {
+                continue;
+            }
+            sleep(LOOK_AGAIN).await;
+            if !self.dialer.leads_elsewhere(&self.target, peer).await {
+                continue;
+            }
+            match self.reach().await {
+                Ok(link) if link.peer != *peer => return link,
+                Ok(_) => {}
+                Err(error) => tracing::debug!(shard = %self.line.about.config.name, error, "the primary seems to be elsewhere, and is not"),
+            }
         }
-        companions
     }
 
-    /// Sends what waits, until the breaker opens or the primary is elsewhere. The connection is dropped then, and with it every reply that is
-    /// still to come.
-    async fn serve(&self, link: Link) {
-        let elsewhere = CancellationToken::new();
-        let _companions = self.companions(&link, &elsewhere);
-        let connection: MultiplexedConnection = link.connection;
+    /// Sends what waits, until the breaker opens or the primary is elsewhere: then it returns the connection to there. This one is dropped, and
+    /// with it every reply that is still to come.
+    async fn serve(&self, link: Link) -> Option<Link> {
+        let mut inspector = JoinSet::new();
+        inspector.spawn(self.inspector(&link).run());
+        let mut next_link = None;
+        let mut moved = std::pin::pin!(self.moved(&link.peer));
+        let connection: MultiplexedConnection = link.connection.clone();
         let mut calls = FuturesUnordered::new();
         let mut state = Serving::default();
-        let mut health = interval(HEALTH_INTERVAL);
-        health.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        health.reset();
+        let mut health = health_checks();
         // A call that is over is answered after the next has been sent: whoever is answered has work to do, and the shard need not wait for it.
         let mut over: Option<(Job, Outcome)> = None;
         while self.line.is_up() {
-            let stays = !elsewhere.is_cancelled();
+            let stays = next_link.is_none();
             if !stays && calls.is_empty() {
-                tracing::info!(shard = %self.line.about.config.name, "the shard's primary is elsewhere: connecting there");
+                tracing::info!(shard = %self.line.about.config.name, "the shard's primary is elsewhere, and is asked there now");
                 break;
             }
             while stays
@@ -179,7 +183,7 @@ impl Session<'_> {
                     biased;
                     Some(next) = calls.next() => done = Some(next),
                     () = self.line.queue.arrival(), if stays && calls.len() < self.in_flight => {}
-                    () = elsewhere.cancelled(), if stays => {}
+                    link = &mut moved, if stays => next_link = Some(link),
                     _ = health.tick() => {
                         if calls.is_empty() && stays {
                             calls.push(self.call(self.probe(), state.loads, self.settings.probe_timeout).send(connection.clone(), &self.line.clock));
@@ -204,6 +208,7 @@ impl Session<'_> {
         }
         self.line.lost_refunds(state.refunding);
         self.line.gauge(0);
+        next_link.filter(|_| self.line.is_up())
     }
 
     /// The next call, if anything waits and may go: what queued before the shard was found to be foreign may not. Operations and checks take
@@ -366,8 +371,16 @@ impl Session<'_> {
     fn fault(&self, fault: &Fault, took: Duration) {
         self.line.about.metrics.failed(fault.cause());
         let now = Instant::now();
-        self.line.failed(fault.failure(), now.checked_sub(took).unwrap_or(now), fault.to_string());
+        self.line.failed(fault.failure(), now.checked_sub(took).unwrap_or(now), fault.explained());
     }
+}
+
+/// The first is one interval away.
+fn health_checks() -> Interval {
+    let mut checks = interval(HEALTH_INTERVAL);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    checks.reset();
+    checks
 }
 
 /// What came of a call: what the shard said, or why it said nothing.

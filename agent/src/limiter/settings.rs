@@ -56,7 +56,7 @@ impl Default for LimiterSettings {
             agents: 1,
             memory_counters: 500_000,
             tls: TlsFiles::default(),
-            resolver: Arc::new(SystemResolver),
+            resolver: Arc::new(SystemResolver::default()),
         }
     }
 }

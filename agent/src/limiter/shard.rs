@@ -65,6 +65,15 @@ impl Shard {
         &self.about.config.name
     }
 
+    /// The ring has no place for it any more: it stops, and the metrics of its name are another's.
+    pub(super) fn retire(&self) {
+        match &self.lines {
+            Lines::One(_) => self.about.retire(&[]),
+            Lines::Cluster(cluster) => self.about.retire(&cluster.hosts()),
+        }
+        self.stop.cancel();
+    }
+
     /// What the counters of one call must share: their slot on a cluster, nothing elsewhere.
     pub(super) fn slot(&self, key: &CounterKey) -> Option<u16> {
         matches!(self.lines, Lines::Cluster(_)).then(|| slot_of(key.tag()))

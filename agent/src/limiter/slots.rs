@@ -33,7 +33,8 @@ fn read_stretch(stretch: &Value, asked: &Host) -> Option<Stretch> {
         _ => String::new(),
     };
     let Value::Int(port) = primary.get(1)? else { return None };
-    Some((slot(first)?, slot(last)?, host(name, u16::try_from(*port).ok()?, asked)))
+    let (first, last) = (slot(first)?, slot(last)?);
+    (first <= last).then_some((first, last, host(name, u16::try_from(*port).ok()?, asked)))
 }
 
 /// A node that does not know its own name (an empty one, or `?`) is reached as the one that was asked.
@@ -71,6 +72,7 @@ mod tests {
             stretch(6, 9, primary(text(""), 8)),
             stretch(10, 10, primary(Value::Nil, 9)),
             stretch(11, 16_384, primary(text("x"), 1)),
+            stretch(13, 12, primary(text("x"), 1)),
             Value::Int(3),
         ]);
         let asked = node("seed", 1);
