@@ -1,13 +1,14 @@
 //! What is found out about shards: warnings, memory, and whose secret they are counted with.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_agent::limiter::breaker::BreakerState;
 use weir_agent::limiter::warning::Code;
 use weir_agent::limiter::{Limiter, LimiterSettings};
 use weir_core::clock::SystemClock;
 use weir_core::decision::Cause;
+use weir_core::key::HashSecret;
 use weir_testbed::{Cluster, Flavor, Redis, RedisSettings, await_until};
 
 use crate::support::*;
@@ -123,6 +124,58 @@ async fn fault_a_foreign_secret_is_told_and_not_counted_with() {
         assert!(await_until(RECOVERY, async || in_time(&stranger, &question).await.degraded.is_none()).await, "{:?}", stranger.shards());
         assert_eq!((codes(&stranger), stranger.shards()[0].last_error.clone()), (vec![], None));
     }
+}
+
+/// A shard that can be read and not written to is still a stranger's; it does not become ours while its memory is full.
+#[tokio::test]
+async fn fault_a_foreign_secret_is_not_forgotten_where_nothing_can_be_written() {
+    for flavor in Flavor::ALL {
+        let server = start(flavor, &[]).await;
+        let url = server.url();
+        let _first = meet(&[&url], "aaaa", MINUTE).await;
+        let stranger = meet(&[&url], "bbbb", MINUTE).await;
+        let question = query(key("a", "r"), 10);
+        for trouble in [["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"]] {
+            server.ask(&trouble).await.expect("set");
+            // While it is foreign it is looked at every second.
+            let end = Instant::now() + Duration::from_millis(2_500);
+            while Instant::now() < end {
+                assert_eq!(codes(&stranger).first(), Some(&Code::ForeignHashSecret));
+                assert_eq!(in_time(&stranger, &question).await.degraded.map(|degraded| degraded.cause), Some(Cause::BreakerOpen));
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        server.ask(&["DEL", "{weir:hash-secret}"]).await.expect("gone");
+        assert!(await_until(RECOVERY, async || in_time(&stranger, &question).await.degraded.is_none()).await, "{:?}", stranger.shards());
+    }
+}
+
+/// Agents that had no secret yet do not lock out those that have one.
+#[tokio::test]
+async fn the_mark_of_the_built_in_secret_gives_way() {
+    let server = redis().await;
+    let built_in = HashSecret::built_in().fingerprint();
+    let _without = meet(&[&server.url()], &built_in, MINUTE).await;
+    assert_eq!(server.ask(&["GET", "{weir:hash-secret}"]).await.expect("answers").text(), built_in);
+    let with = meet(&[&server.url()], "aaaa", MINUTE).await;
+    assert_eq!(server.ask(&["GET", "{weir:hash-secret}"]).await.expect("answers").text(), "aaaa");
+    assert!(!codes(&with).contains(&Code::ForeignHashSecret));
+    // Not the other way round.
+    assert!(codes(&meet(&[&server.url()], &built_in, MINUTE).await).contains(&Code::ForeignHashSecret));
+}
+
+/// The address of one node of a cluster given as that of a primary.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_taken_for_a_primary_says_how_to_name_it() {
+    let cluster = Cluster::start(Flavor::available().expect("a server"), 3).await.expect("starts");
+    let first = cluster.addrs().expect("TCP").split(',').next().expect("a node").to_owned();
+    let limiter = meet(&[&format!("redis://{first}")], "aaaa", MINUTE).await;
+    for n in 0..20 {
+        let answer = in_time(&limiter, &query(key(&format!("user-{n}"), "r"), 10)).await;
+        assert!(answer.degraded.is_none() || limiter.shards()[0].last_error.is_some());
+    }
+    let error = limiter.shards()[0].last_error.clone().expect("most slots are of other nodes");
+    assert!(error.contains("redis+cluster://"), "{error}");
 }
 
 /// On a cluster the mark is on one node, and speaks for all.

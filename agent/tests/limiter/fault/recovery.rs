@@ -117,6 +117,25 @@ async fn followed(run: Run) -> bool {
     valid
 }
 
+/// A name whose server gives out its addresses in turn, as load balancers' do: where one has no use, the connection that there is stays, and
+/// nobody waits for another.
+#[tokio::test(flavor = "multi_thread")]
+async fn fault_a_name_with_a_dead_address_keeps_its_connection() {
+    let (server, gone) = (redis().await, redis().await);
+    let (alive, dead) = (server.addr().expect("TCP"), gone.addr().expect("TCP"));
+    drop(gone);
+    let names = Arc::new(Names(Mutex::new(alive)));
+    let settings = LimiterSettings { resolver: names.clone(), ..LimiterSettings::default() };
+    let limiter = limiter_with(settings, ["redis://shard.test:6379"]).await;
+    let question = query(key("user:a", "r"), 1_000_000);
+    *names.0.lock() = dead;
+    let end = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < end {
+        assert_eq!(in_time(&limiter, &question).await.degraded, None, "{:?}", limiter.shards());
+    }
+    assert_eq!(metric(&limiter, "weir_shard_connections_total{shard=\"s0\"}"), 1.0);
+}
+
 /// BB-15: sentinels move the primary though it is well; counts go on at the new one.
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_bb_15_an_ordered_failover() {
