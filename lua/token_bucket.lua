@@ -187,7 +187,8 @@ local function token_bucket()
       used = used - drained(present - step, b, scale) / scale
       step = present
     end
-    if used <= 0 then
+    -- State above the capacity without a TTL is garbage, which the next check replaces: a TTL would make it credible.
+    if used <= 0 or used > capacities[b] and call('PTTL', key) == -1 then
       return 0
     end
     local kept = used > units and used - units or 0

@@ -155,12 +155,16 @@ impl Suffix {
     /// Of a rule's counter for these parts.
     #[must_use]
     pub fn of(secret: &HashSecret, rule: &str, parts: &[Part<'_>]) -> Self {
+        Self::in_format(FORMAT_VERSION, secret, rule, parts)
+    }
+
+    fn in_format(version: u8, secret: &HashSecret, rule: &str, parts: &[Part<'_>]) -> Self {
         let mut hash = Hash::new(secret, b"counter");
         hash.part(rule.as_bytes());
         hash.parts(parts);
         let full: [u8; 8] = hash.finish();
         // 54 bits of the hash above 6 bits of version make ten base64url characters of 6 bits each.
-        let bits = (u64::from_be_bytes(full) & !0x3FF) | (u64::from(FORMAT_VERSION) << 4);
+        let bits = (u64::from_be_bytes(full) & !0x3FF) | (u64::from(version) << 4);
         let mut text = [0u8; 11];
         // 8 bytes are 11 characters: the last, of 4 zero bits, is left out.
         let _ = URL_SAFE_NO_PAD.encode_slice(bits.to_be_bytes(), &mut text);
@@ -252,6 +256,23 @@ mod tests {
         assert_ne!(a.tag(), key(&HashSecret::new([7; 32]), "user:1", "search", &[]).tag());
         // The last six bits are the format version, whatever the rest.
         assert_eq!(a.as_bytes()[27], b'B');
+    }
+
+    /// BB-55: agents of another format, side by side with these, count under keys of their own, in the same slot; and a lease that names a counter
+    /// of theirs is none here.
+    #[test]
+    fn bb_55_every_format_has_keys_of_its_own() {
+        let secret = HashSecret::built_in();
+        let keys: Vec<CounterKey> =
+            (0..64).map(|version| CounterKey::new(Tag([7; 12]), Suffix::in_format(version, &secret, "r", &[]))).collect();
+        let own = counter_key(&secret, Tag([7; 12]), "r", &[]);
+        for (version, key) in keys.iter().enumerate() {
+            assert_eq!((key.tag(), &key.as_str()[..27]), (own.tag(), &own.as_str()[..27]), "only the last six bits differ");
+            assert_eq!(keys.iter().position(|other| other == key), Some(version));
+            let (tag, rest) = (&key.as_str()[1..17], &key.as_str()[18..]);
+            let read = CounterKey::from_parts(tag, rest);
+            assert_eq!(read, Some(own).filter(|_| version == usize::from(FORMAT_VERSION)), "{version}");
+        }
     }
 
     /// Keys of earlier versions stay what they were, however long their parts.

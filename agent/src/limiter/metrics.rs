@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use weir_core::decision::Cause;
@@ -13,6 +14,7 @@ use weir_core::name::Name;
 
 use super::address::Host;
 use super::breaker::BreakerState;
+use super::memory::MemoryStore;
 use super::warning::Code;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -237,5 +239,19 @@ fn number(state: BreakerState) -> i64 {
         BreakerState::Closed => 0,
         BreakerState::HalfOpen => 1,
         BreakerState::Open => 2,
+    }
+}
+
+/// What is counted in this process, for metrics.
+#[derive(Debug)]
+pub(super) struct LocalCounters(pub(super) Arc<MemoryStore>);
+
+impl Collector for LocalCounters {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let held = ConstGauge::new(i64::try_from(self.0.len()).unwrap_or(i64::MAX));
+        held.encode(encoder.encode_descriptor("weir_local_counters", "Counters held in this process", None, held.metric_type())?)?;
+        let gone = ConstCounter::new(self.0.evictions());
+        let help = "Counters of this process that gave way to others before they were over";
+        gone.encode(encoder.encode_descriptor("weir_local_evictions", help, None, gone.metric_type())?)
     }
 }

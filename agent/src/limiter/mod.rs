@@ -55,7 +55,7 @@ use self::deny_cache::DenyCache;
 use self::fallback::Fallback;
 use self::memory::MemoryStore;
 pub use self::memory_guard::MemoryUse;
-use self::metrics::LimiterMetrics;
+use self::metrics::{LimiterMetrics, LocalCounters};
 pub use self::settings::{CountOn, LimiterSettings, MAX_WEIGHT, RingConfig, ShardConfig};
 use self::settle::{Heard, Settlement};
 use self::shards::Shards;
@@ -200,6 +200,7 @@ impl Limiter {
     /// Adds the limiter's metrics to `registry`.
     pub fn register(&self, registry: &mut Registry) {
         self.metrics.register(registry);
+        registry.register_collector(Box::new(LocalCounters(self.memory.clone())));
     }
 
     /// Waits until every shard of the ring has been reached or has failed once, so that first checks need not wait for connections.

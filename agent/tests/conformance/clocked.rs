@@ -10,6 +10,7 @@ use redis::aio::MultiplexedConnection;
 use weir_agent::limiter::memory::MemoryStore;
 use weir_agent::limiter::script;
 use weir_agent::limiter::store::{Refund, Release};
+use weir_core::algorithm::token_bucket::TokenBucket;
 use weir_core::algorithm::{self, Counter};
 use weir_core::clock::Clock;
 use weir_core::counter::{CounterCall, CounterReply};
@@ -273,6 +274,26 @@ impl Clocked {
             Self::Server(nodes) => {
                 let reply = nodes.run(&keys[0], &script::encode_resets(keys), START + us).await;
                 script::decode_done(keys.len(), &reply).expect("a readable reply")
+            }
+        }
+    }
+
+    /// Puts something unreadable under a key, without a TTL; the memory store holds nothing that others could write.
+    pub(crate) async fn spoil(&mut self, key: &CounterKey, garbage: &[u8]) {
+        match self {
+            Self::Model(counters) => {
+                // Of no time that there will be: every algorithm finds that unreadable.
+                let state = algorithm::State::TokenBucket(TokenBucket { used: 1.0, step: (1 << 48) - 1 });
+                counters.insert(*key, Counter { state, expires_ms: None });
+            }
+            Self::Memory(..) => {}
+            Self::Server(nodes) => {
+                let connection = nodes.node(key);
+                let deadlines = format!("{}deadlines", &key.as_str()[..18]);
+                let mut pipe = redis::pipe();
+                pipe.cmd("HDEL").arg(deadlines).arg(key.as_bytes()).ignore();
+                pipe.cmd("SET").arg(key.as_bytes()).arg(garbage).ignore();
+                pipe.query_async::<()>(connection).await.expect("stored");
             }
         }
     }

@@ -2,10 +2,12 @@
 
 use redis::{Cmd, cmd};
 use weir_agent::limiter::script;
+use weir_agent::limiter::store::{CounterStore as _, Refund};
+use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::key::CounterKey;
 use weir_core::limit::Bound;
 
-use crate::calls::{DAY, MINUTE, allowed, bucket, call, each, key, key_of};
+use crate::calls::{DAY, MINUTE, acquire, allowed, bucket, call, each, key, key_of, leases};
 use crate::servers::Server;
 
 /// Commands that put something unreadable under a key.
@@ -76,6 +78,9 @@ async fn bb_54_a_foreign_key_starts_empty_and_is_reported_once() {
                 // A peek sees an empty counter and leaves the key alone.
                 let peek = server.check(call(bad, bound, 0)).await;
                 assert_eq!((peek.allowed, peek.remaining, peek.replaced), (true, 3, false), "{what}");
+                // Nothing comes back from it, and that makes it no more credible.
+                let refund = Refund { key: bad, bound, units: 1, time_us: 0, lease: None };
+                assert_eq!(server.store.refund(&[refund]).await.expect("an answer"), [0], "{what}");
                 let mut replies = Vec::new();
                 for _ in 0..10 {
                     replies.push(server.check(call(bad, bound, 1)).await);
@@ -88,6 +93,76 @@ async fn bb_54_a_foreign_key_starts_empty_and_is_reported_once() {
             let neighbour = server.check_all(&[call(bad, bound, 0), call(good, bound, 0)]).await[1];
             assert_eq!((neighbour.remaining, neighbour.replaced), (2, false));
         }
+    }
+}
+
+/// BB-54: requests of one batch beside which, and within which, there is garbage are answered as if there were none.
+#[tokio::test]
+async fn bb_54_neighbours_of_garbage_in_one_batch_notice_nothing() {
+    for server in Server::each().await {
+        for (bound, wide) in each(3, DAY).into_iter().zip(each(100, DAY)) {
+            let of = |name: &str| key_of(name, bound.algorithm.as_str());
+            let bad = [of("bad"), of("worse")];
+            for (seed, worse) in foreign(&bad[0]).into_iter().zip(foreign(&bad[1])) {
+                server.ask::<redis::Value>(cmd("DEL").arg(bad[0].as_bytes()).arg(bad[1].as_bytes())).await;
+                let good = [of("first"), of("second"), of("third")];
+                server.ask::<redis::Value>(cmd("DEL").arg(&good.map(|key| key.as_str().to_owned()))).await;
+                server.check_all(&[call(good[0], wide, 1), call(good[1], wide, 2), call(good[2], wide, 3)]).await;
+                server.ask::<redis::Value>(&seed).await;
+                server.ask::<redis::Value>(&worse).await;
+                let batch = [
+                    vec![call(good[0], wide, 1), call(bad[0], bound, 1), call(good[1], wide, 1)],
+                    vec![call(good[2], wide, 1)],
+                    vec![call(bad[1], bound, 1), call(good[0], wide, 1)],
+                    // Refused, for the garbage is an empty counter by now: nothing is taken.
+                    vec![call(bad[1], bound, 3), call(good[1], wide, 1)],
+                    vec![call(good[1], wide, 1)],
+                ];
+                let batch: Vec<&[CounterCall]> = batch.iter().map(Vec::as_slice).collect();
+                let replies = server.store.check(&batch).await.expect("a decision");
+                let said = |replies: &[CounterReply]| -> Vec<(bool, u64, bool)> {
+                    replies.iter().map(|reply| (reply.allowed, reply.remaining, reply.replaced)).collect()
+                };
+                let expected = [
+                    vec![(true, 98, false), (true, 2, true), (true, 97, false)],
+                    vec![(true, 96, false)],
+                    vec![(true, 2, true), (true, 97, false)],
+                    vec![(false, 2, false), (true, 97, false)],
+                    vec![(true, 96, false)],
+                ];
+                let what = format!("{:?} beside {:?}", bound.algorithm, String::from_utf8_lossy(&seed.get_packed_command()));
+                assert_eq!(replies.iter().map(|replies| said(replies)).collect::<Vec<_>>(), expected, "{what}");
+            }
+        }
+    }
+}
+
+/// BB-54: so it is for leases. What another algorithm counted is no garbage to them, but says nothing about who is in flight.
+#[tokio::test]
+async fn bb_54_leases_over_garbage() {
+    let bound = leases(3, DAY);
+    for server in Server::each().await {
+        let (bad, good) = (key("bad"), key("good"));
+        server.check(acquire(good, bound, 1)).await;
+        let mut replaced = 0;
+        for seed in foreign(&bad) {
+            server.ask::<redis::Value>(cmd("DEL").arg(bad.as_bytes())).await;
+            server.ask::<redis::Value>(&seed).await;
+            let what = String::from_utf8_lossy(&seed.get_packed_command()).into_owned();
+            let peek = server.check(call(bad, bound, 0)).await;
+            assert_eq!((peek.allowed, peek.remaining, peek.replaced), (true, 3, false), "{what}");
+            let mut replies = server.check_all(&[acquire(bad, bound, 1), acquire(good, bound, 1)]).await;
+            let neighbour = replies.pop().expect("two");
+            assert_eq!((neighbour.allowed, neighbour.remaining, neighbour.replaced), (true, 2, false), "{what}");
+            for number in 2..=10 {
+                replies.push(server.check(acquire(bad, bound, number)).await);
+            }
+            assert_eq!(allowed(&replies), 3, "{what}");
+            assert!(replies[1..].iter().all(|reply| !reply.replaced), "{what}");
+            replaced += usize::from(replies[0].replaced);
+            assert!(server.ttl_ms(bad.as_bytes()).await > 0, "{what}");
+        }
+        assert!(replaced >= 20, "{replaced} of them are garbage");
     }
 }
 
@@ -157,7 +232,7 @@ async fn bb_17_a_lost_script_is_loaded_and_the_call_sent_once_more() {
 /// BB-16: an error of the server is an error, whatever the call.
 #[tokio::test]
 async fn bb_16_a_script_error_is_never_an_allow() {
-    use weir_agent::limiter::store::{CounterStore as _, StoreError};
+    use weir_agent::limiter::store::StoreError;
     for server in Server::each().await {
         server.ask::<redis::Value>(cmd("CONFIG").arg("SET").arg("maxmemory").arg("1")).await;
         let bound: Bound = bucket(100, 100, MINUTE);

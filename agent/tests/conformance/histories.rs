@@ -1,5 +1,7 @@
 //! Long random histories: whatever happens to limits, windows, algorithms and clocks, the script and the models say the same.
 
+use std::ops::Range;
+
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use weir_agent::limiter::store::{Refund, Release};
@@ -25,6 +27,8 @@ enum Event {
     Reset(Vec<u8>),
     /// A lease ends.
     Release { counter: u8, lease: u8 },
+    /// Another hand writes something under a counter's key.
+    Garbage { counter: u8, text: &'static [u8] },
 }
 
 #[derive(Debug, Clone)]
@@ -49,6 +53,9 @@ impl Call {
         }
     }
 }
+
+/// Nothing of the lengths that states of ours have: what is in those may be read by chance.
+const GARBAGE: [&[u8]; 4] = [b"hello", b"", b"17", b"{\"count\":3}"];
 
 fn bound() -> impl Strategy<Value = Bound> {
     let algorithm = prop::sample::select(Algorithm::ALL.to_vec());
@@ -109,12 +116,13 @@ fn event(bounds: Vec<Bound>) -> impl Strategy<Value = Event> {
         2 => (call(bounds), prop::option::of(0..=70 * SECOND)).prop_map(|(call, ago)| Event::Refund { call, ago }),
         1 => prop::collection::vec(0..4u8, 1..=2).prop_map(Event::Reset),
         2 => (0..4u8, 0..30u8).prop_map(|(counter, lease)| Event::Release { counter, lease }),
+        1 => (0..4u8, prop::sample::select(GARBAGE.to_vec())).prop_map(|(counter, text)| Event::Garbage { counter, text }),
     ]
 }
 
 /// Few bounds per history, so that counters are used under one for a while before another comes.
-fn history() -> impl Strategy<Value = Vec<Event>> {
-    prop::collection::vec(bound(), 1..=4).prop_flat_map(|bounds| prop::collection::vec(event(bounds), 1..60))
+fn history(events: Range<usize>) -> impl Strategy<Value = Vec<Event>> {
+    prop::collection::vec(bound(), 1..=4).prop_flat_map(move |bounds| prop::collection::vec(event(bounds), events.clone()))
 }
 
 fn key(case: u64, counter: u8) -> CounterKey {
@@ -126,6 +134,7 @@ async fn replay(case: u64, history: &[Event], model: &mut Clocked, server: &mut 
     let mut now: u64 = 400 * DAY;
     for (place, event) in history.iter().enumerate() {
         match event {
+            Event::Clock(us) if *us < 0 && !server.can_step_back() => {}
             Event::Clock(us) => now = now.saturating_add_signed(*us),
             Event::Check(requests) => {
                 let requests: Vec<Vec<CounterCall>> =
@@ -147,6 +156,11 @@ async fn replay(case: u64, history: &[Event], model: &mut Clocked, server: &mut 
                 let (said, meant) = (server.reset(now, &keys).await, model.reset(now, &keys).await);
                 prop_assert_eq!(said, meant, "event {} at {}", place, now);
             }
+            Event::Garbage { .. } if !server.can_step_back() => {}
+            Event::Garbage { counter, text } => {
+                server.spoil(&key(case, *counter), text).await;
+                model.spoil(&key(case, *counter), text).await;
+            }
             Event::Release { counter, lease: number } => {
                 let release = [Release { key: key(case, *counter), lease: lease((*number).into()) }];
                 let (said, meant) = (server.release(now, &release).await, model.release(now, &release).await);
@@ -157,7 +171,24 @@ async fn replay(case: u64, history: &[Event], model: &mut Clocked, server: &mut 
     Ok(())
 }
 
-fn compare_on(server: impl Future<Output = Clocked>, cases: u32) {
+/// How many histories, and of how many events.
+#[derive(Debug, Clone)]
+struct Size {
+    cases: u32,
+    events: Range<usize>,
+}
+
+impl Size {
+    const fn usual(cases: u32) -> Self {
+        Self { cases, events: 1..60 }
+    }
+
+    const fn long(cases: u32) -> Self {
+        Self { cases, events: 500..3_000 }
+    }
+}
+
+fn compare_on(server: impl Future<Output = Clocked>, Size { cases, events }: Size) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut server = runtime.block_on(server);
     let mut model = Clocked::model();
@@ -170,7 +201,7 @@ fn compare_on(server: impl Future<Output = Clocked>, cases: u32) {
     let mut case = 0;
     // Every run, those of shrinking included, starts with counters of its own.
     let cell = std::cell::RefCell::new((&mut server, &mut model, &mut case));
-    let result = proptest::test_runner::TestRunner::new(config).run(&history(), |history| {
+    let result = proptest::test_runner::TestRunner::new(config).run(&history(events), |history| {
         let mut cell = cell.borrow_mut();
         let (server, model, case) = &mut *cell;
         **case += 1;
@@ -183,15 +214,30 @@ fn compare_on(server: impl Future<Output = Clocked>, cases: u32) {
 
 #[test]
 fn redis_and_the_models_agree_on_random_histories() {
-    compare_on(Clocked::server(Flavor::Redis), 300);
+    compare_on(Clocked::server(Flavor::Redis), Size::usual(300));
 }
 
 #[test]
 fn valkey_and_the_models_agree_on_random_histories() {
-    compare_on(Clocked::server(Flavor::Valkey), 100);
+    compare_on(Clocked::server(Flavor::Valkey), Size::usual(100));
 }
 
 #[test]
 fn a_cluster_and_the_models_agree_on_random_histories() {
-    compare_on(Clocked::cluster(), 100);
+    compare_on(Clocked::cluster(), Size::usual(100));
+}
+
+/// The memory store runs the models, behind a table and a monotonic clock.
+#[test]
+fn the_memory_store_and_the_models_agree_on_random_histories() {
+    compare_on(async { Clocked::memory() }, Size::usual(300));
+}
+
+#[test]
+#[ignore = "a long run"]
+fn soak_all_stores_and_the_models_agree_on_long_histories() {
+    compare_on(Clocked::server(Flavor::Redis), Size::long(100));
+    compare_on(Clocked::server(Flavor::Valkey), Size::long(50));
+    compare_on(Clocked::cluster(), Size::long(50));
+    compare_on(async { Clocked::memory() }, Size::long(100));
 }

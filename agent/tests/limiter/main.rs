@@ -8,6 +8,7 @@ mod crowd;
 mod denied;
 mod exact;
 mod fault;
+mod garbage;
 mod inspection;
 mod operations;
 mod policy;

@@ -192,7 +192,8 @@ pub(super) fn give(place: &mut Place<'_>, bucket: &TokenBucket, bound: &Bound, u
     if bucket.step < present {
         used -= drained((present - bucket.step) as f64, bound, scale) / scale;
     }
-    if used <= 0.0 {
+    // State above the capacity without a TTL is garbage, which the next check replaces: a TTL would make it credible.
+    if used <= 0.0 || (used > bound.capacity as f64 && place.ttl_ms().is_none()) {
         return 0;
     }
     let kept = (used - units as f64).max(0.0);

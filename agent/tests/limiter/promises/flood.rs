@@ -89,6 +89,8 @@ async fn promise_8_a_flood_fills_neither_the_shard_nor_the_agent() {
         let answers = round(&limiter, number, &refused).await;
         assert!(answers.iter().all(|answer| answer.degraded.is_some() && answer.reply.allowed), "{number}");
     }
+    let (held, gone) = (metric(&limiter, "weir_local_counters"), metric(&limiter, "weir_local_evictions_total"));
+    assert!(held <= HELD as f64 && gone >= (SECONDS * RATE - HELD) as f64, "{held} held, {gone} gone");
     let grown = resident().saturating_sub(before);
     assert!(grown < GROWTH, "{grown} bytes");
 }
