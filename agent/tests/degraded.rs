@@ -5,6 +5,7 @@ mod served;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -13,8 +14,10 @@ use http_body_util::Full;
 use serde_json::json;
 use served::{Served, settings};
 use tower::{Layer as _, ServiceExt as _, service_fn};
+use weir_agent::limiter::ShardConfig;
 use weir_agent::middleware::LayerSettings;
 use weir_agent::settings::Counters;
+use weir_testbed::{Flavor, Mode, Proxy, Redis};
 
 const LIMIT: usize = 3;
 const CALLS: usize = 100;
@@ -100,4 +103,77 @@ async fn bb_12_each_failure_mode_is_answered_and_counted_apart_on_every_surface(
             }
         }
     }
+}
+
+/// Promise 5, by trouble: each rule does what its policy says, whatever its shard does; each degraded decision is marked, and counted as what it
+/// was; no trouble of the shard's is ever the client's fault.
+#[tokio::test(flavor = "multi_thread")]
+async fn promise_5_degradation_is_chosen_visible_and_bounded() {
+    const MODES: [&str; 3] = ["local", "open", "closed"];
+    let rule = |mode: &&str| {
+        let limit = if *mode == "local" { 30 } else { 1_000 };
+        format!(
+            "{{ name: {mode}, match: {{ path: /{mode} }}, key: [], algorithm: sliding_window, on_failure: {{ mode: {mode} }}, limits: {{ '*': {{ limit: {limit}, window: 1h }} }} }}"
+        )
+    };
+    let server = Redis::temporary(Flavor::available().unwrap()).await.unwrap();
+    let proxy = Proxy::start(server.addr().unwrap()).await.unwrap();
+    let mut settings = settings(&format!("{{ domain: default, rules: [{}] }}", MODES.iter().map(rule).collect::<Vec<_>>().join(", ")));
+    settings.budget = Duration::from_millis(50);
+    let address = server.url_through(proxy.addr()).parse().unwrap();
+    settings.counters = Counters::Shards(vec![ShardConfig::new("a".parse().unwrap(), address)]);
+    let served = Served::start(settings).await;
+
+    let (mut told, mut passed_locally, mut passed) = (BTreeMap::new(), 0, 0);
+    for trouble in [Mode::Forward, Mode::Refuse, Mode::Blackhole, Mode::Forward, Mode::AcceptSilent, Mode::ResetMidReply, Mode::Forward] {
+        proxy.set_mode(trouble).await;
+        let mut degraded = 0;
+        for _ in 0..20 {
+            for mode in MODES {
+                let answer = served.decide(&json!({ "path": format!("/{mode}") })).await;
+                let (status, allowed) = (answer["status"].as_u64().unwrap(), answer["allowed"] == true);
+                let marked = answer["degraded"]["mode"].as_str();
+                let outcome = match (marked, allowed) {
+                    (None, true) => "allowed",
+                    (None, false) => "denied",
+                    (Some(_), true) => "degraded_allowed",
+                    (Some("closed"), false) => "unavailable",
+                    (Some(_), false) => "degraded_denied",
+                };
+                assert!(marked.is_none_or(|marked| marked == mode), "{answer}");
+                let expected = match (mode, outcome) {
+                    (_, "allowed" | "degraded_allowed") => 200,
+                    // Its limit is used up: on the shard, or here.
+                    (_, "denied") | ("local", "degraded_denied") => 429,
+                    ("closed", "unavailable") => 503,
+                    _ => panic!("{mode}, {trouble:?}: {answer}"),
+                };
+                assert_eq!(status, expected, "{mode}, {trouble:?}: {answer}");
+                assert!(mode != "closed" || marked.is_none() || !allowed, "{answer}");
+                degraded += usize::from(marked.is_some());
+                passed += usize::from(mode == "local" && allowed);
+                passed_locally += usize::from(mode == "local" && outcome == "degraded_allowed");
+                *told.entry((mode.to_owned(), outcome.to_owned())).or_insert(0usize) += 1;
+            }
+        }
+        assert!(trouble == Mode::Forward || degraded > 0, "{trouble:?}");
+    }
+    // A limit of 30 an hour has room for one unit here, and refills by one in two minutes.
+    assert!((1..=3).contains(&passed_locally) && passed <= 33, "{passed_locally} of {passed}");
+    assert_eq!(counted(&served).await, told);
+    for outcome in ["allowed", "denied", "degraded_allowed", "degraded_denied", "unavailable"] {
+        assert!(told.keys().any(|(_, seen)| seen == outcome), "{outcome} was not seen: {told:?}");
+    }
+    served.stop().await;
+}
+
+/// Decisions by rule and outcome, as metrics have them.
+async fn counted(served: &Served) -> BTreeMap<(String, String), usize> {
+    let text = String::from_utf8(served.get("/metrics").await.body.to_vec()).unwrap();
+    let of = |line: &str| {
+        let (labels, count) = line.strip_prefix("weir_decisions_total{")?.rsplit_once("} ")?;
+        let label = |name: &str| Some(labels.split(&format!("{name}=\"")).nth(1)?.split('"').next()?.to_owned());
+        Some(((label("rule")?, label("outcome")?), count.parse().ok().filter(|count| *count > 0)?))
+    };
+    text.lines().filter_map(of).collect()
 }

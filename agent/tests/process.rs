@@ -145,3 +145,63 @@ async fn agents_alone_share_their_limits_on_redis() {
     }
     assert!(keys_of(&redises[0]).await + keys_of(&redises[1]).await >= 3, "nothing is counted on the shards");
 }
+
+/// BB-08: an agent that is killed in the middle of its work leaves no counter without a TTL on its shard, and those that are there go by themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn bb_08_a_killed_agent_leaves_no_counter_that_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules.yaml");
+    let algorithms = ["token_bucket", "sliding_window", "sliding_log", "fixed_window", "concurrency"];
+    let of = |algorithm: &&str| {
+        let name = algorithm.replace('_', "-");
+        format!("{{ name: {name}, key: [subject], algorithm: {algorithm}, limits: {{ '*': {{ limit: 2, window: 1s }} }} }}")
+    };
+    std::fs::write(&rules, format!("{{ domain: default, rules: [{}] }}", algorithms.iter().map(of).collect::<Vec<_>>().join(", ")))
+        .unwrap();
+    let redis = Redis::temporary(Flavor::available().unwrap()).await.unwrap();
+    let shard = format!("a={}", redis.url());
+    for round in 0..3 {
+        let socket = folder.path().join(format!("{round}.sock"));
+        let arguments =
+            ["--rules", rules.to_str().unwrap(), "--listen", "off", "--socket", socket.to_str().unwrap(), "--shard", shard.as_str()];
+        let mut running = tokio::process::Command::from(agent(&arguments)).kill_on_drop(true).spawn().unwrap();
+        until("the socket", async || UnixStream::connect(&socket).await.ok()).await;
+        let clients: Vec<_> = (0..4).map(|client| tokio::spawn(ask_for_ever(socket.clone(), format!("user:{round}-{client}")))).collect();
+        let busy = until("keys", async || Some(expiring(&redis).await).filter(|keys| *keys > 200)).await;
+        // With calls on their way.
+        running.kill().await.unwrap();
+        for client in clients {
+            client.abort();
+        }
+        assert!(expiring(&redis).await >= busy / 2, "they were there");
+    }
+    // The mark of the secret is none of them, nor is the probe's key for long.
+    until("no keys", async || (expiring(&redis).await <= 1).then_some(())).await;
+}
+
+/// Asks for one new subject after the other, until the agent is gone.
+async fn ask_for_ever(socket: std::path::PathBuf, name: String) {
+    let Ok(stream) = UnixStream::connect(&socket).await else { return };
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    for number in 0.. {
+        let request = hyper::Request::post("/v1/check").header("host", "x").header("content-type", "application/json");
+        let question = json!({ "subject": format!("{name}-{number}") }).to_string();
+        let Ok(response) = sender.send_request(request.body(question).unwrap()).await else { return };
+        if response.into_body().collect().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Asserts that every key expires; returns how many there are.
+async fn expiring(redis: &Redis) -> usize {
+    let client = redis::Client::open(redis.url()).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
+    for key in &keys {
+        let ttl: i64 = redis::cmd("PTTL").arg(key).query_async(&mut connection).await.unwrap();
+        assert_ne!(ttl, -1, "{}", String::from_utf8_lossy(key));
+    }
+    keys.len()
+}

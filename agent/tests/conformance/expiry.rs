@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use weir_agent::limiter::memory::MemoryStore;
 use weir_agent::limiter::store::CounterStore as _;
+use weir_core::calendar::CalendarUnit;
 use weir_core::clock::SystemClock;
+use weir_core::key::CounterKey;
 use weir_testbed::await_until;
 
-use crate::calls::{HOUR, MINUTE, SECOND, bucket, call, each, key, key_of, sliding};
+use crate::calls::{DAY, HOUR, MINUTE, SECOND, acquire, bucket, calendar, call, each, key, key_of, leases, log, sliding};
 use crate::servers::{Server, connect};
 
 /// BB-08: 2,000 checks, 20 at once, 100 subjects, four algorithms; at every moment every key has a TTL, and two windows later none is left.
@@ -60,6 +62,44 @@ async fn bb_08_a_counter_without_a_ttl_is_healed_by_the_next_check() {
                 assert!(ttl > 0 && ttl <= 63_000, "{:?}: {ttl}", bound.algorithm);
             }
         }
+    }
+}
+
+/// So it is for leases and for windows of a calendar, whose edges are hours away.
+#[tokio::test]
+async fn bb_08_leases_and_calendar_windows_are_healed_too() {
+    for server in Server::each().await {
+        let zoned = calendar(2, CalendarUnit::Day, "Asia/Kathmandu");
+        let (held, counted) = (key("held"), key("counted"));
+        for (number, passes) in [(1, true), (2, true), (3, false)] {
+            let calls = [(acquire(held, leases(2, MINUTE), number), 63_000), (call(counted, zoned, 1), 25 * 3_600_000)];
+            for (call, longest) in calls {
+                assert_eq!(server.check(&call).await.allowed, passes, "{call:?}");
+                let ttl = server.ttl_ms(call.key.as_bytes()).await;
+                assert!(ttl > 0 && ttl <= longest, "{call:?}: {ttl}");
+                server.ask::<i64>(redis::cmd("PERSIST").arg(call.key.as_bytes())).await;
+            }
+        }
+    }
+}
+
+/// BB-21: the counters of two rules live as long as their own windows, whatever happens to the other.
+#[tokio::test]
+async fn bb_21_two_rules_of_one_user_expire_apart() {
+    for server in Server::each().await {
+        let (monthly, hourly) = (key_of("a", "monthly"), key_of("a", "hourly"));
+        let month = log(10, 30 * DAY);
+        server.check(call(monthly, month, 1)).await;
+        let ttl = async |key: CounterKey| server.ttl_ms(key.as_bytes()).await;
+        for _ in 0..6 {
+            server.check(call(hourly, sliding(5, HOUR), 1)).await;
+            let (long, short) = (ttl(monthly).await, ttl(hourly).await);
+            assert!(long > 30 * 86_400_000 - 60_000 && long <= 30 * 86_400_000 + 2_001, "{long}");
+            // An hour and the slot in which it began.
+            assert!(short > 3_600_000 && short <= 3_600_000 + 60_000 + 2_001, "{short}");
+        }
+        server.check_all(&[call(monthly, month, 1), call(hourly, sliding(10, HOUR), 1)]).await;
+        assert!(ttl(monthly).await > 29 * 86_400_000 && ttl(hourly).await < 2 * 3_600_000);
     }
 }
 

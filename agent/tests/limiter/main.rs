@@ -16,4 +16,5 @@ mod promises;
 mod reach;
 mod script;
 mod sentinels;
+mod share;
 mod support;

@@ -45,6 +45,36 @@ async fn promise_8_nothing_grows_without_an_end() {
     assert!(await_until(Duration::from_secs(15), gone).await, "keys are left");
 }
 
+/// BB-08: agents that die in the middle of what they do, their calls on the way: no key is left without a TTL.
+#[tokio::test(flavor = "multi_thread")]
+async fn promise_8_agents_that_die_leave_nothing_that_stays() {
+    let servers = [redis().await];
+    for round in 0..5 {
+        let mut tasks = tokio::task::JoinSet::new();
+        for (agent, limiter) in agents(&servers).await.into_iter().enumerate() {
+            tasks.spawn(async move {
+                for turn in 0.. {
+                    let queries: Vec<LimitQuery> = (0..50)
+                        .map(|n| {
+                            let algorithm = Algorithm::ALL[n % 5];
+                            let counter = key(&format!("user-{round}-{agent}-{turn}-{n}"), algorithm.as_str());
+                            leased(&of(counter, bound(algorithm, 2, Duration::from_secs(1)), 1))
+                        })
+                        .collect();
+                    futures::future::join_all(queries.iter().map(|query| decide(&limiter, std::slice::from_ref(query)))).await;
+                }
+            });
+        }
+        // Whatever they are at then; the tasks own the limiters.
+        let busy = async || assert_all_expire(&servers[0]).await > 300;
+        assert!(await_until(RECOVERY, busy).await, "they do nothing");
+        tasks.shutdown().await;
+        assert_all_expire(&servers[0]).await;
+    }
+    let gone = async || assert_all_expire(&servers[0]).await <= 1;
+    assert!(await_until(Duration::from_secs(15), gone).await, "keys are left");
+}
+
 /// Every key has a TTL; returns how many there are. The probe's key is among them.
 async fn assert_all_expire(server: &Redis) -> usize {
     let client = redis::Client::open(server.url()).expect("an address");
