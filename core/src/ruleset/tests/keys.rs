@@ -103,6 +103,11 @@ fn bb_20_values_cannot_pose_as_other_parts() {
     for separator in [":", "_", "|", "/", ".", "{", "}", "*", "?", " ", "%", "{}"] {
         assert_ne!(key(&format!("x{separator}y"), "z", &[]), key("x", &format!("y{separator}z"), &[]), "{separator}");
     }
+    // What no header can hold, a descriptor can.
+    for separator in ["\n", "\r\n", "\0", "\u{1f}"] {
+        let (left, right) = (format!("x{separator}y"), format!("y{separator}z"));
+        assert_ne!(key("", "", &[("a_b", &left), ("a", "z")]), key("", "", &[("a_b", "x"), ("a", &right)]), "{separator:?}");
+    }
     assert_ne!(key("", "", &[("a_b", "c")]), key("", "", &[("a", "b_c")]));
     let missing = keys(&rules, &request(&headers(&[("b", "")])));
     assert_ne!(missing, key("", "", &[]));
