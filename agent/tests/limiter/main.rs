@@ -4,6 +4,7 @@
 
 mod clocks;
 mod cluster;
+mod cluster_operations;
 mod crowd;
 mod denied;
 mod exact;

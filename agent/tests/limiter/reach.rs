@@ -7,8 +7,9 @@ use weir_agent::limiter::breaker::BreakerState;
 use weir_agent::limiter::tls::TlsFiles;
 use weir_agent::limiter::{Limiter, LimiterSettings};
 use weir_core::clock::SystemClock;
-use weir_testbed::{Authority, Flavor, Redis, RedisSettings, Sentineled, TlsProxy};
+use weir_testbed::{Authority, Cluster, Flavor, Redis, RedisSettings, Sentineled, TlsProxy, await_until};
 
+use crate::fault::answering;
 use crate::support::*;
 
 /// A limiter whose one shard is at `url`, which may hold credentials.
@@ -117,10 +118,55 @@ async fn exact_over_tls_with_an_own_authority_and_a_client_certificate() {
     }
 }
 
+/// To sentinels, to the primary that they name, and to every node of a cluster: TLS, with our certificate where it is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn exact_over_tls_to_sentinels_and_cluster_nodes() {
+    let files = Files::new();
+    let (here, ours) = (files.authority.issue("127.0.0.1").expect("issued"), files.authority.issue("agent").expect("issued"));
+    let identity = Some((files.write("cert.pem", &ours.certificate), files.write("key.pem", &ours.key)));
+    let tls = || TlsFiles { ca_file: files.ca(), identity: identity.clone() };
+    let guarded = async |target| TlsProxy::start(target, &here, Some(&files.authority)).await.expect("a port");
+
+    let server = redis().await;
+    let primary = guarded(server.addr().expect("TCP")).await;
+    let port = primary.addr().port().to_string();
+    let sentinel = guarded(answering(format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len())).await).await;
+    let url = format!("rediss+sentinel://{}/main", sentinel.addr());
+    counts(&reach_over_tls(&url, tls()).await, "a").await;
+    let without = reach_over_tls(&url, TlsFiles { ca_file: files.ca(), identity: None }).await;
+    assert!(told(&without).contains("sentinel"), "{}", told(&without));
+
+    let cluster = Cluster::start(Flavor::available().expect("a server"), 3).await.expect("starts");
+    let mut proxies = Vec::new();
+    for node in cluster.nodes() {
+        let (plain, proxy) = (node.addr().expect("TCP").port(), guarded(node.addr().expect("TCP")).await);
+        node.ask(&["CONFIG", "SET", "cluster-announce-bus-port", &(plain + 10_000).to_string()]).await.expect("set");
+        node.ask(&["CONFIG", "SET", "cluster-announce-port", &proxy.addr().port().to_string()]).await.expect("set");
+        proxies.push(proxy);
+    }
+    // The nodes tell each other.
+    let announced = async || {
+        let slots = cluster.nodes()[0].ask(&["CLUSTER", "NODES"]).await.expect("answers");
+        proxies.iter().all(|proxy| slots.text().contains(&format!(":{}@", proxy.addr().port())))
+    };
+    assert!(await_until(RECOVERY, announced).await);
+    let limiter = reach_over_tls(&format!("rediss+cluster://{}", proxies[0].addr()), tls()).await;
+    for n in 0..20 {
+        counts(&limiter, &format!("user-{n}")).await;
+    }
+    assert_eq!(limiter.shards()[0].nodes.len(), 3, "{:?}", limiter.shards());
+}
+
 /// Sentinels have a login of their own, and say clearly what is wrong.
 #[tokio::test]
 async fn exact_through_sentinels_with_a_password() {
-    let watched = Sentineled::start(Flavor::available().expect("a server"), 3, Some("w4tch")).await.expect("starts");
+    for flavor in Flavor::ALL {
+        through_sentinels(flavor).await;
+    }
+}
+
+async fn through_sentinels(flavor: Flavor) {
+    let watched = Sentineled::start(flavor, 3, Some("w4tch")).await.expect("starts");
     let addrs = watched.addrs().expect("TCP");
     let dead = weir_testbed::free_port().expect("a port");
     let url = |query: &str, name: &str| format!("redis+sentinel://127.0.0.1:{dead},{addrs}/{name}{query}");
