@@ -121,6 +121,23 @@ mod tests {
     const GOLDEN: [&str; 10] = ["s4", "s4", "s5", "s5", "s1", "s3", "s4", "s3", "s1", "s2"];
     const GOLDEN_PLACES: (u64, u64, u64) = (11_107_950_631_770_992_849, 13_745_234_085_381_428_371, 9_340_302_149_712_544_120);
 
+    /// So are weights: the first places of a shard stay where they are, whatever its weight.
+    #[test]
+    fn golden_placement_with_weights() {
+        let golden: String = owners(&[("a", 1), ("b", 3), ("c", 2)]).iter().step_by(5_000).copied().collect();
+        assert_eq!(golden, "cabaccbacbcccbcccaca");
+    }
+
+    /// A sixth takes a sixth, and nothing moves between the others.
+    #[test]
+    fn a_shard_that_is_added_takes_its_share() {
+        let (before, after) = (owners(&FIVE), owners(&[&FIVE[..], &[("s6", 1)]].concat()));
+        let moved: Vec<_> = before.iter().zip(&after).filter(|(a, b)| a != b).collect();
+        assert!(moved.iter().all(|(_, owner)| **owner == "s6"));
+        let share = moved.len() as f64 / f64::from(KEYS);
+        assert!((0.13..=0.20).contains(&share), "{share}");
+    }
+
     #[test]
     fn the_order_of_the_list_does_not_matter() {
         let mut reversed = FIVE;

@@ -55,20 +55,30 @@ async fn fault_no_shards_at_all() {
     assert!(answers.iter().all(|answer| answer.degraded.is_some_and(|d| d.cause == Cause::NoShards) && answer.shard.is_none()));
 }
 
-/// A limit that escalates counts locally at first, then refuses, and counts on its shard again once that is back.
+/// A limit that escalates does first what its mode says, after a while what it escalates to, and counts on its shard again once that is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn fault_bb_12_a_policy_escalates_and_recovers() {
     let servers: Vec<Redis> = redises(1).await;
     let limiter = limiter_with(LimiterSettings::default(), [servers[0].url().as_str()]).await;
-    let escalate = Some(Escalation { after: Span::from_millis(700), to: FailureMode::Closed });
-    let question = question("billing", 1_000, FailurePolicy { escalate, ..FailurePolicy::default() });
-    let mode = async || in_time(&limiter, &question).await.degraded.map(|degraded| degraded.mode);
-    assert_eq!(mode().await, None);
+    let modes = [FailureMode::Local, FailureMode::Closed, FailureMode::Open];
+    let questions: Vec<_> = (0..3)
+        .map(|n| {
+            let escalate = Some(Escalation { after: Span::from_millis(700), to: modes[(n + 1) % 3] });
+            question(&format!("billing-{n}"), 1_000, FailurePolicy { mode: modes[n], escalate, ..FailurePolicy::default() })
+        })
+        .collect();
+    let now = async || {
+        let answers = futures::future::join_all(questions.iter().map(|question| in_time(&limiter, question))).await;
+        answers.iter().map(|answer| answer.degraded.map(|degraded| (degraded.mode, answer.reply.allowed))).collect::<Vec<_>>()
+    };
+    let as_said =
+        |first: usize| (0..3).map(|n| Some((modes[(first + n) % 3], modes[(first + n) % 3] != FailureMode::Closed))).collect::<Vec<_>>();
+    assert_eq!(now().await, [None; 3]);
     servers[0].kill().await;
-    assert!(await_until(RECOVERY, async || mode().await == Some(FailureMode::Local)).await);
-    assert!(await_until(RECOVERY, async || mode().await == Some(FailureMode::Closed)).await);
+    assert!(await_until(RECOVERY, async || now().await == as_said(0)).await);
+    assert!(await_until(RECOVERY, async || now().await == as_said(1)).await);
     servers[0].restart().await.expect("starts again");
-    assert!(await_until(RECOVERY, async || mode().await.is_none()).await);
+    assert!(await_until(RECOVERY, async || now().await == [None; 3]).await);
 }
 
 /// BB-13: agents share the limit between them.

@@ -160,11 +160,9 @@ async fn fault_bb_17_five_rounds_of_flush_restart_and_failover() {
     let servers = redises(2).await;
     let sentinel = format!("redis+sentinel://{}/{}", watched.addrs().expect("TCP"), watched.name());
     let limiter = limiter_with(LimiterSettings::default(), [servers[0].url().as_str(), &servers[1].url(), &sentinel]).await;
-    let questions = ["s0", "s1", "s2"].map(|shard| {
-        let call = query(key_on(&limiter, shard, "rounds"), 1_000_000).call;
-        LimitQuery { call, on_failure: policy(FailureMode::Open), overflow: None }
-    });
-    let reloads = metric(&limiter, "weir_shard_script_reloads_total{shard=\"s0\"}");
+    let questions = ["s0", "s1", "s2"].map(|shard| query(key_on(&limiter, shard, "rounds"), 1_000_000));
+    let count = |name: &str, shard: usize| metric(&limiter, &format!("weir_shard_{name}_total{{shard=\"s{shard}\"}}"));
+    let reloads = [0, 1, 2].map(|shard| count("script_reloads", shard));
     for round in 0..5 {
         let trouble = async {
             servers[0].ask(&["SCRIPT", "FLUSH"]).await.expect("flushes");
@@ -174,9 +172,11 @@ async fn fault_bb_17_five_rounds_of_flush_restart_and_failover() {
         let load = async {
             let end = Instant::now() + Duration::from_millis(1_500);
             while Instant::now() < end {
-                for question in &questions {
+                for (shard, question) in questions.iter().enumerate() {
                     let answer = in_time(&limiter, question).await;
-                    assert!(answer.reply.allowed, "round {round}: {answer:?}");
+                    // A lost script is the business of the call that finds out, and of nobody else; a server that starts again is away for a moment.
+                    let counted = answer.degraded.is_none() && answer.reply.allowed;
+                    assert!(counted || shard > 0 && answer.degraded.is_some(), "round {round}, shard {shard}: {answer:?}");
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -188,7 +188,8 @@ async fn fault_bb_17_five_rounds_of_flush_restart_and_failover() {
         };
         assert!(await_until(RECOVERY, counted).await, "round {round}: {:?}", limiter.shards());
     }
-    assert_eq!(metric(&limiter, "weir_shard_script_reloads_total{shard=\"s0\"}") - reloads, 5.0, "one reload per flush");
+    let again = [0, 1, 2].map(|shard| count("script_reloads", shard) - reloads[shard]);
+    assert_eq!(again, [5.0, 0.0, 0.0], "one reload per flush; whoever connects anew brings the script along");
 }
 
 /// A counter whose shard is another one by now admits at most one further capacity; the others go on as they were. Both agents go by the newer
