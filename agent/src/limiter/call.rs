@@ -11,12 +11,13 @@ use weir_core::key::{HashSecret, Tag, counter_key};
 use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
 
 use super::address::Host;
-use super::batch::{Operation, Refunds, Waiting, Work};
+use super::batch::{Refunds, Waiting};
 use super::breaker::Failure;
 use super::cluster::Redirect;
 use super::script::{self, Decoded, ServerClock};
 use super::slots::{self, slot_of};
 use super::store::StoreError;
+use super::work::{Operation, Work};
 
 /// How many keys a probe tries for one in a node's slots. The next one tries others, so that none of them takes long.
 const PROBE_KEYS: u32 = 256;

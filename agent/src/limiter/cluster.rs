@@ -3,13 +3,14 @@
 //! The map comes from whichever node answers, any of them in turn. It is fetched anew when a call is redirected, when a line is in trouble, and
 //! now and then.
 
+mod fetch;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use rand::seq::SliceRandom as _;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -17,13 +18,14 @@ use weir_core::decision::Cause;
 
 use super::about::About;
 use super::address::Host;
-use super::batch::{Operation, Refunds, Waiting, Way};
+use super::batch::{Refunds, Waiting, Way};
 use super::breaker::{BreakerState, Failure};
-use super::connection::{DialError, Dialer, Link, Target};
+use super::connection::{Dialer, Target};
 use super::line::Line;
 use super::session;
 use super::settings::LimiterSettings;
-use super::slots::{self, SLOTS, Stretch, slot_of};
+use super::slots::{SLOTS, Stretch, slot_of};
+use super::work::Operation;
 
 /// How often the map is fetched while all is well, and while a line is not.
 const CALM: Duration = Duration::from_secs(30);
@@ -31,8 +33,6 @@ const TROUBLED: Duration = Duration::from_millis(500);
 /// The least time between two fetches, and how much longer it is by chance, so that agents do not ask together.
 const PAUSE: Duration = Duration::from_millis(100);
 const MORE_PAUSE: Duration = Duration::from_millis(200);
-/// How long one node is asked over the same connection before it is another's turn.
-const TURN: Duration = Duration::from_secs(5);
 /// How often a request is handed from line to line before it counts as lost.
 const MAX_HOPS: u8 = 4;
 /// How long a request waits whose slot is on the move, before it is tried again.
@@ -63,14 +63,6 @@ struct Node {
     line: Arc<Line>,
     /// When something was sent there because of a redirection.
     called: Instant,
-}
-
-/// A node that gave its map, and the connection to ask it again.
-#[derive(Debug)]
-struct Asked {
-    host: Host,
-    link: Link,
-    since: Instant,
 }
 
 /// The lines, and which of them leads to the owner of each slot.
@@ -278,46 +270,6 @@ impl Cluster {
         }
     }
 
-    /// Asks whoever was asked last, for its turn; then the nodes in any order, then the seeds, until one has a map.
-    async fn fetch(&self, asked: &mut Option<Asked>) -> Result<Vec<Stretch>, DialError> {
-        if let Some(mut last) = asked.take().filter(|last| last.since.elapsed() < TURN)
-            && let Ok(stretches) = self.ask(&mut last).await
-            && !stretches.is_empty()
-        {
-            *asked = Some(last);
-            return Ok(stretches);
-        }
-        let up = |line: &Arc<Line>| line.is_up().then(|| line.node.clone()).flatten();
-        let mut hosts: Vec<Host> = self.map.load().lines.iter().filter_map(up).collect();
-        hosts.shuffle(&mut rand::rng());
-        hosts.extend(self.seeds.iter().cloned());
-        let mut failed = DialError::NoMap;
-        for host in hosts {
-            let asking = async {
-                let link = self.dialer.dial(&Target::Server(host.clone())).await?;
-                let mut asked = Asked { host: host.clone(), link, since: Instant::now() };
-                Ok((self.ask(&mut asked).await?, asked))
-            };
-            match asking.await {
-                Ok((stretches, answered)) if !stretches.is_empty() => {
-                    *asked = Some(answered);
-                    return Ok(stretches);
-                }
-                Ok(_) => {}
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
-    }
-
-    async fn ask(&self, asked: &mut Asked) -> Result<Vec<Stretch>, DialError> {
-        let mut question = redis::cmd("CLUSTER");
-        question.arg("SLOTS");
-        let asking = question.query_async(&mut asked.link.connection);
-        let answer = timeout(self.settings.connect_timeout, asking).await.map_err(|_| DialError::Timeout)?.map_err(DialError::Redis)?;
-        Ok(slots::read(&answer, &asked.host))
-    }
-
     /// Goes by this map from now on. Lines that it does not name are closed, unless all is well there and something was sent there lately.
     fn take(self: &Arc<Self>, stretches: &[Stretch]) {
         let mut map = SlotMap { lines: Vec::new(), owners: vec![u16::MAX; usize::from(SLOTS)] };
@@ -383,82 +335,4 @@ impl Way {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::sync::oneshot;
-    use weir_core::key::{CounterKey, HashSecret, Tag, counter_key};
-
-    use super::super::about::tests::nowhere;
-    use super::super::batch::{Asker, Work};
-    use super::super::store::{Refund, Release};
-    use super::*;
-
-    fn cluster() -> Arc<Cluster> {
-        let about = Arc::new(nowhere("redis+cluster://127.0.0.1:1"));
-        Cluster::start(about, Vec::new(), &LimiterSettings::default(), CancellationToken::new())
-    }
-
-    fn host(port: u16) -> Host {
-        Host { name: "127.0.0.1".to_owned(), port }
-    }
-
-    fn key() -> CounterKey {
-        counter_key(&HashSecret::built_in(), Tag::of_rule(&HashSecret::built_in(), "d", "r", &[]), "r", &[])
-    }
-
-    fn operation() -> (Operation, oneshot::Receiver<Result<Vec<u64>, Cause>>) {
-        let (answer, receiver) = oneshot::channel();
-        let asker = Asker { counters: 1, deadline: Instant::now() + CALM, answer };
-        (Operation::new(Work::Resets(vec![key()]), asker), receiver)
-    }
-
-    fn refunds() -> Refunds {
-        let release = Release { key: key(), lease: weir_core::lease::LeaseId::new([1; 16]) };
-        Refunds { refunds: vec![Refund::from(release)], moved: false }
-    }
-
-    #[tokio::test]
-    async fn operations_and_refunds_follow_one_redirection() {
-        let (cluster, slot) = (cluster(), slot_of(key().tag()));
-        let (operation, mut answer) = operation();
-        let to = Redirect::Moved(slot, host(2));
-        cluster.redirect_operation(&to, operation);
-        cluster.redirect_refunds(&cluster.home, &to, refunds());
-        let line = cluster.line(slot);
-        assert_eq!(line.node, Some(host(2)), "the owner is noted");
-        let (operation, refunds) = (line.queue.take_operation(Instant::now(), true).unwrap(), line.queue.take_refunds(true));
-        assert!(operation.moved && refunds.moved && answer.try_recv().is_err());
-        let back = Redirect::Moved(slot, host(1));
-        cluster.redirect_operation(&back, operation);
-        cluster.redirect_refunds(&line, &back, refunds);
-        assert_eq!((answer.try_recv(), cluster.about.metrics.lost_refunds.get()), (Ok(Err(Cause::Error)), 1));
-        cluster.stop.cancel();
-    }
-
-    #[tokio::test]
-    async fn what_waited_for_a_map_goes_where_it_says() {
-        let (cluster, slot) = (cluster(), slot_of(key().tag()));
-        let (operation, _answer) = operation();
-        cluster.line(slot).take_over_operation(operation);
-        cluster.line(slot).refund(refunds());
-        cluster.take(&[(0, SLOTS - 1, host(2))]);
-        let queue = &cluster.line(slot).queue;
-        assert!(queue.take_operation(Instant::now(), true).is_some() && queue.take_refunds(true).refunds.len() == 1);
-        cluster.stop.cancel();
-    }
-
-    /// A dead primary whose slots another has taken over says nothing about the shard.
-    #[tokio::test]
-    async fn a_line_in_trouble_goes_with_its_slots() {
-        let cluster = cluster();
-        cluster.take(&[(0, SLOTS - 1, host(2))]);
-        let dead = cluster.line(0);
-        dead.failed(Failure::Connection, Instant::now(), "gone".to_owned());
-        assert_eq!(cluster.about.worst(), BreakerState::Open);
-        cluster.take(&[(0, SLOTS - 1, host(3))]);
-        timeout(CALM, dead.closed()).await.unwrap();
-        cluster.line(0).stop.cancel();
-        timeout(CALM, cluster.line(0).closed()).await.unwrap();
-        assert_eq!(cluster.about.worst(), BreakerState::Closed);
-        cluster.stop.cancel();
-    }
-}
+mod tests;

@@ -43,7 +43,12 @@ impl Inspector {
 
     /// A first look, before anything is counted.
     pub(super) async fn begin(&self) {
-        self.inspect(&mut None).await;
+        self.inspect(&mut self.known_foreign()).await;
+    }
+
+    /// The warning of another hash secret, if one was found over an earlier connection: what cannot be read now does not take it back.
+    fn known_foreign(&self) -> Option<(ShardWarning, Instant)> {
+        self.line.about.foreign_warning(self.line.node.as_ref()).map(|warning| (warning, Instant::now()))
     }
 
     /// Looks again and again, until dropped.
@@ -53,7 +58,7 @@ impl Inspector {
         let mut memory = interval(MEMORY_EVERY);
         memory.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut inspected = Instant::now();
-        let mut foreign = self.line.about.foreign_warning(self.line.node.as_ref()).map(|warning| (warning, inspected));
+        let mut foreign = self.known_foreign();
         let mut window = self.line.about.facts.longest_window();
         loop {
             tokio::select! {
@@ -300,16 +305,4 @@ fn old_version(info: &Info) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_before_6_2_are_old() {
-        let old = |info: &str| old_version(&Info(info.to_owned())).map(str::to_owned);
-        assert_eq!(old("# Server\r\nredis_version:5.0.14\r\n"), Some("5.0.14".to_owned()));
-        assert_eq!(old("redis_version:6.0.16\r\n"), Some("6.0.16".to_owned()));
-        assert_eq!(old("redis_version:6.2.0\r\n"), None);
-        assert_eq!(old("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n"), None);
-        assert_eq!((old("redis_version:devel\r\n"), old("")), (None, None));
-    }
-}
+mod tests;

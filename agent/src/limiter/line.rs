@@ -15,9 +15,10 @@ use weir_core::decision::Cause;
 
 use super::about::About;
 use super::address::Host;
-use super::batch::{Answer, Asker, Operation, Queue, Refunds, Waiting, Way, Work};
+use super::batch::{Answer, Queue, Refunds, Waiting, Way};
 use super::breaker::{Breaker, BreakerState, Failure};
 use super::script::ServerClock;
+use super::work::{Asker, Operation, Work};
 
 /// The way to one primary.
 #[derive(Debug)]

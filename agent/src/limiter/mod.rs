@@ -3,7 +3,8 @@
 //!
 //! [`Limiter::decide`] is the whole journey. Per shard: a `line` to its primary, or in a `cluster` one to each; per line: `batch` is what waits,
 //! `session` the task that owns the connection, `call` one round trip, [`breaker`] when there is one at all. `settle` makes one answer of what came back, with `fallback` for what did not. What
-//! was refused a moment ago `deny_cache` refuses again, without any of them.
+//! was refused a moment ago `deny_cache` refuses again, without any of them. `operations` sends what is no decision; `inspection` looks after the
+//! servers, and `about` keeps what it finds.
 
 mod about;
 pub mod address;
@@ -35,6 +36,7 @@ mod slots;
 pub mod store;
 pub mod tls;
 pub mod warning;
+mod work;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -191,12 +193,6 @@ impl Limiter {
         self.facts.set_longest_window(window);
     }
 
-    /// Whether the shard of `key` has room for new counters: false above 85 % of its memory, true again below 75 %.
-    #[must_use]
-    pub fn creates_counters(&self, key: &CounterKey) -> bool {
-        self.shards.load().owner(key).is_none_or(|shard| shard.creates_counters(shard.slot(key)))
-    }
-
     /// Adds the limiter's metrics to `registry`.
     pub fn register(&self, registry: &mut Registry) {
         self.metrics.register(registry);
@@ -314,6 +310,8 @@ fn wait_until(now: Instant, deadline: Instant) -> Instant {
 
 #[cfg(test)]
 mod tests {
+    use weir_core::clock::SystemClock;
+
     use super::*;
 
     #[test]
@@ -321,5 +319,17 @@ mod tests {
         let now = Instant::now();
         let waits = |budget: u64| wait_until(now, now + Duration::from_micros(budget)).duration_since(now).as_micros();
         assert_eq!([waits(5_000), waits(50_000), waits(1_000), waits(0)], [3_500, 48_500, 700, 0]);
+    }
+
+    #[test]
+    fn closing_waits_for_nobody_for_ever() {
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let limiter = Limiter::new(LimiterSettings::default(), Arc::new(SystemClock));
+        let shard = ShardConfig::given("s".parse().unwrap(), address::read("redis://127.0.0.1:1").unwrap());
+        let gone = runtime();
+        gone.block_on(async { limiter.set_ring(RingConfig { version: 1, shards: vec![shard] }) });
+        // The task that would close the shard's connection ends without doing so.
+        drop(gone);
+        runtime().block_on(async { tokio::time::timeout(CLOSING * 5, limiter.shutdown()).await.unwrap() });
     }
 }

@@ -7,10 +7,11 @@ use tokio::time::timeout_at;
 use weir_core::decision::Cause;
 use weir_core::key::CounterKey;
 
-use super::batch::{MAX_COUNTERS, Work};
+use super::batch::MAX_COUNTERS;
 use super::settings::CountOn;
 use super::shard::Shard;
 use super::store::{Refund, Release};
+use super::work::Work;
 use super::{Limiter, wait_until};
 
 /// One of several things to do, with the counter that it is done to.
@@ -51,7 +52,7 @@ impl Limiter {
         }
         let given = self.send(&refunds, deadline).await;
         for refund in &refunds {
-            self.denied.forget(&refund.key);
+            self.forget_denials(&refund.key);
         }
         given
     }
@@ -68,7 +69,7 @@ impl Limiter {
         // Only now, since a check that is answered in between notes what the shard had left before.
         for key in keys {
             self.fallback.reset(key);
-            self.denied.forget(key);
+            self.forget_denials(key);
         }
         cleared.into_iter().map(|count| count.map(|count| count > 0)).collect()
     }

@@ -20,27 +20,27 @@ pub trait Resolver: fmt::Debug + Send + Sync {
 /// answer: the system has no way to give a question up, so where DNS is dead each would hold a thread.
 #[derive(Debug, Clone, Default)]
 pub struct SystemResolver {
-    looking: Arc<Mutex<HashMap<(String, u16), Looking>>>,
+    looking: Arc<Mutex<HashMap<String, Looking>>>,
 }
 
 /// A question that is on its way. An error can be shared by its kind and text.
 type Looking = Shared<BoxFuture<'static, Result<Vec<SocketAddr>, (io::ErrorKind, String)>>>;
 
 impl SystemResolver {
-    fn look(&self, host: &str, port: u16) -> Looking {
-        let asked = (host.to_owned(), port);
+    /// The addresses of a host; their ports say nothing.
+    fn look(&self, host: &str) -> Looking {
         let mut looking = self.looking.lock();
-        if let Some(looking) = looking.get(&asked) {
+        if let Some(looking) = looking.get(host) {
             return looking.clone();
         }
         let (name, all) = (host.to_owned(), self.looking.clone());
         let question = async move {
-            let answer = tokio::net::lookup_host((name.as_str(), port)).await.map(Iterator::collect);
-            all.lock().remove(&(name, port));
+            let answer = tokio::net::lookup_host((name.as_str(), 0)).await.map(Iterator::collect);
+            all.lock().remove(&name);
             answer.map_err(|error| (error.kind(), error.to_string()))
         };
         let question = question.boxed().shared();
-        looking.insert(asked, question.clone());
+        looking.insert(host.to_owned(), question.clone());
         // It ends also where nobody waits any longer.
         tokio::spawn(question.clone());
         question
@@ -52,7 +52,11 @@ impl Resolver for SystemResolver {
         async move {
             match host.parse::<IpAddr>() {
                 Ok(address) => Ok(vec![SocketAddr::new(address, port)]),
-                Err(_) => self.look(host, port).await.map_err(|(kind, text)| io::Error::new(kind, text)),
+                Err(_) => {
+                    let mut addresses = self.look(host).await.map_err(|(kind, text)| io::Error::new(kind, text))?;
+                    addresses.iter_mut().for_each(|address| address.set_port(port));
+                    Ok(addresses)
+                }
             }
         }
         .boxed()
@@ -66,14 +70,12 @@ mod tests {
     #[tokio::test]
     async fn a_name_is_asked_for_once_at_a_time() {
         let resolver = SystemResolver::default();
-        let (first, second) = (resolver.look("localhost", 7), resolver.look("localhost", 7));
-        assert!(first.ptr_eq(&second));
-        assert!(!first.ptr_eq(&resolver.look("localhost", 8)));
+        let (first, second, other) = (resolver.look("localhost"), resolver.look("localhost"), resolver.look("no-such-host.invalid"));
+        assert!(first.ptr_eq(&second) && !first.ptr_eq(&other));
         assert_eq!(first.await, second.await);
         assert!(resolver.resolve("localhost", 7).await.unwrap().iter().all(|address| address.ip().is_loopback() && address.port() == 7));
-        assert!(resolver.resolve("no-such-host.invalid", 7).await.is_err());
-        // Nothing is kept.
-        assert!(resolver.looking.lock().keys().all(|(_, port)| *port == 8), "{:?}", resolver.looking.lock().keys());
+        assert!(other.await.is_err() && resolver.resolve("no-such-host.invalid", 7).await.is_err());
+        assert!(resolver.looking.lock().is_empty(), "nothing is kept");
         assert_eq!(resolver.resolve("::1", 9).await.unwrap(), ["[::1]:9".parse().unwrap()]);
     }
 }

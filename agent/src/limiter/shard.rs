@@ -15,7 +15,7 @@ use weir_core::name::Name;
 
 use super::about::{About, Facts};
 use super::address::{Login, Reach};
-use super::batch::{Answer, Refunds, Way, Work};
+use super::batch::{Answer, Refunds, Way};
 use super::breaker::BreakerState;
 use super::cluster::Cluster;
 use super::connection::Target;
@@ -26,6 +26,7 @@ use super::settings::{LimiterSettings, ShardConfig};
 use super::slots::slot_of;
 use super::store::Refund;
 use super::warning::Code;
+use super::work::Work;
 use super::{NodeStatus, ShardStatus};
 
 /// One shard of the ring.

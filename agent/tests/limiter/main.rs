@@ -11,6 +11,7 @@ mod exact;
 mod fault;
 mod garbage;
 mod inspection;
+mod looks;
 mod operations;
 mod policy;
 mod promises;
