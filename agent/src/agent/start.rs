@@ -333,8 +333,9 @@ fn outlets(settings: &AgentSettings, checker: &Arc<Checker>, limiter: &Arc<Limit
         // An agent that was told its shards, or to count alone, keeps to that.
         ring: Box::new(move |ring| {
             let ring = ring_config(ring)?;
-            if wanted {
-                of_ring.set_ring(ring);
+            let revision = ring.version;
+            if wanted && !of_ring.set_ring(ring) {
+                return Err(format!("revision {revision} of the ring is older than {}, which is in force", of_ring.ring_version()));
             }
             Ok(())
         }),

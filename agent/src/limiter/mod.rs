@@ -156,10 +156,14 @@ impl Limiter {
     }
 
     /// Takes this ring from now on; to be called within a tokio runtime, which runs the connections. Shards that are reached as before
-    /// keep their connections, and those that left have a moment to answer what is on its way.
-    pub fn set_ring(&self, ring: RingConfig) {
+    /// keep their connections, and those that left have a moment to answer what is on its way. False for a ring of a lower version than that in
+    /// use, which is not taken.
+    pub fn set_ring(&self, ring: RingConfig) -> bool {
         let _changing = self.changing.lock();
         let old = self.shards.load_full();
+        if ring.version < old.version {
+            return false;
+        }
         let new = old.replaced_by(ring, &self.settings, &self.metrics, &self.facts);
         self.shards.store(Arc::new(new));
         let new = self.shards.load();
@@ -169,6 +173,7 @@ impl Limiter {
                 self.metrics.forget(shard.name());
             }
         }
+        true
     }
 
     /// The version of the ring in use.

@@ -199,7 +199,11 @@ async fn exact_a_new_ring_keeps_what_stays() {
     assert!(decide(&limiter, std::slice::from_ref(&stays)).await[0].reply.allowed);
     let mut smaller = ring([urls[0].as_str()]);
     smaller.version = 2;
-    limiter.set_ring(smaller);
+    assert!(limiter.set_ring(smaller.clone()));
+    assert_eq!((limiter.ring_version(), limiter.shards().len()), (2, 1));
+    // One that comes late is not taken; that in use may come again, with other credentials.
+    assert!(!limiter.set_ring(ring(urls.iter().map(String::as_str))));
+    assert!(limiter.set_ring(smaller));
     assert_eq!((limiter.ring_version(), limiter.shards().len()), (2, 1));
     assert_eq!(remaining(&limiter, &stays).await, 9);
     assert_eq!(metric(&limiter, "weir_shard_connections_total{shard=\"s0\"}"), 1.0);
