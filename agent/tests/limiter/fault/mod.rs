@@ -1,6 +1,7 @@
 //! One shard of three breaks: answers stay within the budget, the other shards notice nothing, and service is normal soon after.
 
 mod bed;
+mod local;
 mod recovery;
 mod troubles;
 
