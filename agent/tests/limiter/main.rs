@@ -12,6 +12,7 @@ mod fault;
 mod garbage;
 mod inspection;
 mod looks;
+mod metrics;
 mod operations;
 mod policy;
 mod promises;

@@ -2,6 +2,7 @@
 
 mod bed;
 mod local;
+mod real;
 mod recovery;
 mod troubles;
 
