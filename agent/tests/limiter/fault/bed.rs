@@ -164,11 +164,11 @@ impl Bed {
         assert!(matches!(degraded.cause, Cause::Timeout | Cause::Error | Cause::BreakerOpen), "{degraded:?}");
     }
 
+    /// Service is normal soon, connections and breaker included.
     pub(crate) async fn recovers(&self) {
-        assert!(await_until(RECOVERY, async || self.is_normal().await).await, "{:?}", self.limiter.shards());
         let settled = async || {
             let status = &self.limiter.shards()[0];
-            status.last_error.is_none() && status.breaker == BreakerState::Closed && self.proxy.open() <= 1
+            self.is_normal().await && status.last_error.is_none() && status.breaker == BreakerState::Closed && self.proxy.open() <= 1
         };
         assert!(await_until(RECOVERY, settled).await, "{:?}", self.limiter.shards());
     }
