@@ -42,9 +42,13 @@ async fn exact_with_a_password_and_as_an_acl_user() {
     let server = start(RedisSettings { flavor, password: Some("s3cret".into()), ..RedisSettings::default() }).await;
     counts(&reach(&server.url()).await, "a").await;
     // What an agent needs, and no more.
-    let allowed = ["+evalsha", "+script|load", "+client", "+time", "+@read", "+@write"];
-    let user = [&["ACL", "SETUSER", "weir", "on", ">other", "~*"][..], &allowed[..]].concat();
+    let allowed = ["+evalsha", "+script|load", "+client", "+time", "+@read", "+@write", "-@dangerous", "+info"];
+    let user = [&["ACL", "SETUSER", "weir", "on", ">other", "~{*"][..], &allowed[..]].concat();
     command(&server, &user).await;
+    for command in [&["FLUSHALL"][..], &["SWAPDB", "0", "1"], &["KEYS", "*"], &["SET", "other", "1"]] {
+        let refused = server.ask(&[&["ACL", "DRYRUN", "weir"][..], command].concat()).await.expect("answers");
+        assert_ne!(refused.text(), "OK", "{command:?}");
+    }
     let url = format!("redis://weir:other@{}", server.addr().expect("TCP"));
     counts(&reach(&url).await, "b").await;
 }
