@@ -140,7 +140,8 @@ async fn exact_everything_on_a_cluster() {
 #[tokio::test(flavor = "multi_thread")]
 async fn exact_as_an_acl_user_on_a_cluster() {
     let cluster = Cluster::start(Flavor::available().expect("a server"), 3).await.expect("starts");
-    let needed = ["~{*", "+evalsha", "+script|load", "+client", "+time", "+@read", "+@write", "-@dangerous", "+info", "+asking", "+cluster|slots"];
+    let needed =
+        ["~{*", "+evalsha", "+script|load", "+client", "+time", "+@read", "+@write", "-@dangerous", "+info", "+asking", "+cluster|slots"];
     for node in cluster.nodes() {
         node.ask(&[&["ACL", "SETUSER", "weir", "on", ">other"][..], &needed[..]].concat()).await.expect("set");
     }
