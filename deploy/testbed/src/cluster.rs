@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::error::Error;
@@ -126,7 +127,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until every node knows every other, and serves.
+    /// Waits until every node knows every other and serves, and all say the same of who owns which slots since when. A slot that is moved before
+    /// that can be lost: a node that has not heard of the last move takes it back.
     ///
     /// # Errors
     /// They do not agree.
@@ -140,7 +142,12 @@ impl Cluster {
                     return false;
                 }
             }
-            true
+            let mut views = Vec::new();
+            for node in &self.nodes {
+                let Ok(told) = node.ask(&["CLUSTER", "NODES"]).await else { return false };
+                views.push(view(told.text()));
+            }
+            views.windows(2).all(|two| two[0] == two[1])
         });
         if agreed.await { Ok(()) } else { Err(self.disagreement("the nodes do not agree".into())) }
     }
@@ -157,6 +164,16 @@ impl Cluster {
 async fn start_node(flavor: Flavor) -> Result<Redis, Error> {
     let extra = [("cluster-enabled", "yes"), ("cluster-config-file", "nodes.conf"), ("cluster-node-timeout", NODE_TIMEOUT)];
     Redis::start_node(flavor, extra.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()).await
+}
+
+/// What a node says of all: identity, configuration epoch and slots of each, without those that it is moving.
+fn view(nodes: &str) -> BTreeSet<String> {
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let slots = words.iter().skip(8).filter(|slots| !slots.starts_with('['));
+        words.first().into_iter().chain(words.get(6)).chain(slots).copied().collect::<Vec<_>>().join(" ")
+    };
+    nodes.lines().map(line).collect()
 }
 
 /// Whether `range` (`5` or `5-9`, not one that is on its way: `[5->-...]`) holds the slot.
