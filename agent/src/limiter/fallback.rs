@@ -13,6 +13,7 @@ use weir_core::clock::Clock;
 use weir_core::counter::{CounterCall, CounterReply};
 use weir_core::failure::{FailureMode, FailurePolicy};
 use weir_core::key::CounterKey;
+use weir_core::lease::LeaseId;
 use weir_core::limit::{Algorithm, Bound, MAX_UNITS};
 
 use super::agents::LiveAgents;
@@ -101,21 +102,25 @@ impl Fallback {
             }
         };
         let replies = replies.into_iter().next().unwrap_or_default();
-        for (lost, reply) in calls.iter().zip(&replies) {
-            if let (Some(overflow), Some(lease), true) = (lost.overflow, lost.call.lease, reply.allowed) {
-                self.shared_leases.note(lease, overflow, now + Duration::from_micros(lost.call.bound.window_us), now);
+        let admitted = local.iter().zip(&replies).all(|(call, reply)| call.shadow || reply.allowed);
+        for (lost, _) in calls.iter().zip(&replies).filter(|(_, reply)| admitted && reply.allowed) {
+            if let (Some(overflow), Some(lease)) = (lost.overflow, lost.call.lease) {
+                let until = now + Duration::from_micros(lost.call.bound.window_us);
+                self.shared_leases.note(lease, lost.call.key, overflow, until, now);
             }
         }
-        let refund = |(call, reply): (&CounterCall, CounterReply)| (reply, Refund::of(call, &reply));
-        local.iter().zip(replies).map(refund).collect()
+        let refund = |((lost, call), reply): ((&LocalCall<'_>, &CounterCall), CounterReply)| {
+            // A lease is found again by its own key.
+            let key = if call.lease.is_some() { lost.call.key } else { call.key };
+            (reply, Refund { key, ..Refund::of(call, &reply) })
+        };
+        calls.iter().zip(&local).zip(replies).map(refund).collect()
     }
 
     /// Gives back what a request took that was refused elsewhere.
     pub(super) fn refund(&self, refunds: &[Refund]) {
-        for lease in refunds.iter().filter_map(|refund| refund.lease.as_ref()) {
-            self.shared_leases.end(lease);
-        }
-        self.memory.refund_now(refunds);
+        let here = |refund: &Refund| Refund { key: self.held_at(refund.lease, refund.key), ..refund.clone() };
+        self.memory.refund_now(&refunds.iter().map(here).collect::<Vec<_>>());
     }
 
     /// Forgets a counter, and what its shard said.
@@ -130,8 +135,13 @@ impl Fallback {
         if self.memory.is_empty() {
             return vec![false; releases.len()];
         }
-        let here = |release: &Release| Release { key: self.shared_leases.end(&release.lease).unwrap_or(release.key), ..*release };
+        let here = |release: &Release| Release { key: self.held_at(Some(release.lease), release.key), ..*release };
         self.memory.release_now(&releases.iter().map(here).collect::<Vec<_>>())
+    }
+
+    /// Under which key the units or the lease are that go back to `own`.
+    fn held_at(&self, lease: Option<LeaseId>, own: CounterKey) -> CounterKey {
+        lease.map_or(own, |lease| self.shared_leases.end(lease, own))
     }
 
     /// If the shard was heard since the last local decision of this counter, the bucket starts with this agent's share of what was left
@@ -326,6 +336,46 @@ mod tests {
         let (fallback, _) = fallback(1);
         let reply = decide(&fallback, &call(10, MINUTE, 11));
         assert_eq!((reply.allowed, reply.retry_after_us), (false, None));
+    }
+
+    /// Rules of one request share its lease: what one of them holds in the counter of all ends with its own release, in whatever order they come,
+    /// and a request that was refused holds nothing.
+    #[test]
+    fn leases_under_a_shared_counter_end_each_by_itself() {
+        let (fallback, _) = fallback(1);
+        let lease = LeaseId::new([7; 16]);
+        let bound = Bound { algorithm: Algorithm::Concurrency, limit: 2, capacity: 2, window_us: 60_000_000, calendar: None };
+        let held = |rule: &str, limit: u64| {
+            let call = call(limit, Duration::from_secs(60), 1);
+            let key = counter_key(&HashSecret::built_in(), Tag::of_rule(&HashSecret::built_in(), "default", rule, &[]), rule, &[]);
+            CounterCall { key, bound: Bound { limit, capacity: limit, ..bound }, lease: Some(lease), ..call }
+        };
+        let (all, user, shared) = (held("all", 2), held("user", 2), held("shared", 2));
+        let look = |of: &CounterCall| decide(&fallback, &CounterCall { cost: 0, lease: None, ..of.clone() }).remaining;
+        let request = |all, user| {
+            [
+                LocalCall { call: all, generosity: 1.0, overflow: None },
+                LocalCall { call: user, generosity: 1.0, overflow: Some(shared.key) },
+            ]
+        };
+        for first in [0, 1] {
+            assert!(fallback.decide(&request(&all, &user)).iter().all(|(reply, _)| reply.allowed));
+            assert_eq!((look(&all), look(&shared)), (1, 1));
+            let releases = [Release { key: all.key, lease }, Release { key: user.key, lease }];
+            assert_eq!(fallback.release(&[releases[first]]), [true]);
+            assert_eq!((look(&all), look(&shared)), if first == 0 { (2, 1) } else { (1, 2) });
+            assert_eq!(fallback.release(&[releases[1 - first]]), [true]);
+            assert_eq!((look(&all), look(&shared)), (2, 2));
+        }
+        // Given back because of a refusal elsewhere.
+        let taken: Vec<Refund> = fallback.decide(&request(&all, &user)).into_iter().map(|(_, refund)| refund).collect();
+        fallback.refund(&taken);
+        assert_eq!((look(&all), look(&shared)), (2, 2));
+        // Refused here: nothing is held, so nothing can end.
+        let full = held("full", 1);
+        assert!(decide(&fallback, &CounterCall { lease: Some(LeaseId::new([8; 16])), ..full.clone() }).allowed);
+        assert!(!fallback.decide(&request(&full, &user))[0].0.allowed);
+        assert_eq!(fallback.shared_leases.end(lease, user.key), user.key);
     }
 
     #[test]
