@@ -113,6 +113,8 @@ impl About {
         };
         count(before, -1);
         count(after, 1);
+        // Retiring takes the same lock.
+        let _found = self.found.lock();
         if self.retired.load(Ordering::Acquire) {
             return;
         }

@@ -178,10 +178,11 @@ impl Fault {
         }
     }
 
-    /// What happened, and what to do about it where the server is not what the shard's address says.
-    pub(super) fn explained(&self) -> String {
+    /// What happened, and what to do about it where the server is one of a cluster and the shard's address does not say so (`node`:
+    /// which, if it does).
+    pub(super) fn explained(&self, node: Option<&Host>) -> String {
         match self {
-            Self::Store(StoreError::Redis(error)) if error.code() == Some("MOVED") => {
+            Self::Store(StoreError::Redis(error)) if node.is_none() && error.code() == Some("MOVED") => {
                 format!("{self}: the server is one node of a Redis Cluster, so the shard's address must begin with redis+cluster://")
             }
             _ => self.to_string(),

@@ -107,7 +107,7 @@ impl Session<'_> {
             && self.elsewhere(&fault).is_none()
         {
             self.line.about.metrics.failed(fault.cause());
-            return Err(fault.explained());
+            return Err(fault.explained(self.line.node.as_ref()));
         }
         let inspected = timeout(self.settings.connect_timeout, self.inspector(&link).begin()).await;
         inspected.map_err(|_| "the inspection of the server took too long".to_owned())?;
@@ -183,7 +183,11 @@ impl Session<'_> {
                     biased;
                     Some(next) = calls.next() => done = Some(next),
                     () = self.line.queue.arrival(), if stays && calls.len() < self.in_flight => {}
-                    link = &mut moved, if stays => next_link = Some(link),
+                    link = &mut moved, if stays => {
+                        // What is found from now on is found there.
+                        inspector.abort_all();
+                        next_link = Some(link);
+                    }
                     _ = health.tick() => {
                         if calls.is_empty() && stays {
                             calls.push(self.call(self.probe(), state.loads, self.settings.probe_timeout).send(connection.clone(), &self.line.clock));
@@ -202,13 +206,17 @@ impl Session<'_> {
         if let Some((job, outcome)) = over {
             self.hand_out(job, outcome);
         }
-        // Dropped with the connection: their checks are told by the loss of their answer's sender.
-        for _ in 0..calls.len() {
+        self.lose(calls.len(), &state);
+        next_link.filter(|_| self.line.is_up())
+    }
+
+    /// So many calls are dropped with their connection: their checks are told by the loss of their answer's sender.
+    fn lose(&self, calls: usize, state: &Serving) {
+        for _ in 0..calls {
             self.line.about.metrics.failed(Cause::Error);
         }
         self.line.lost_refunds(state.refunding);
         self.line.gauge(0);
-        next_link.filter(|_| self.line.is_up())
     }
 
     /// The next call, if anything waits and may go: what queued before the shard was found to be foreign may not. Operations and checks take

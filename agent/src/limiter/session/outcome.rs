@@ -132,6 +132,6 @@ impl Session<'_> {
     fn fault(&self, fault: &Fault, took: Duration) {
         self.line.about.metrics.failed(fault.cause());
         let now = Instant::now();
-        self.line.failed(fault.failure(), now.checked_sub(took).unwrap_or(now), fault.explained());
+        self.line.failed(fault.failure(), now.checked_sub(took).unwrap_or(now), fault.explained(self.line.node.as_ref()));
     }
 }
