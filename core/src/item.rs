@@ -41,10 +41,13 @@ impl ItemKind {
     }
 }
 
+/// What the feature of an algorithm starts with; its name follows.
+const ALGORITHM: &str = "algorithm:";
+
 /// The feature that a reader must have to use a rule of this algorithm.
 #[must_use]
 pub fn feature(algorithm: Algorithm) -> String {
-    format!("algorithm:{}", algorithm.as_str())
+    format!("{ALGORITHM}{}", algorithm.as_str())
 }
 
 /// The feature that a reader must have to use a rule whose windows follow a calendar.
@@ -62,9 +65,10 @@ pub fn time_zone(zone: Zone) -> String {
 /// Whether this build has a feature.
 #[must_use]
 pub fn supports(feature: &str) -> bool {
-    match feature.strip_prefix(TIME_ZONE) {
-        Some(zone) => Zone::new(zone).is_some(),
-        None => features().iter().any(|known| known == feature),
+    match (feature.strip_prefix(ALGORITHM), feature.strip_prefix(TIME_ZONE)) {
+        (Some(name), _) => Algorithm::ALL.iter().any(|algorithm| algorithm.as_str() == name),
+        (None, Some(zone)) => Zone::new(zone).is_some(),
+        (None, None) => feature == CALENDAR,
     }
 }
 

@@ -36,8 +36,8 @@ pub struct LimiterSettings {
     pub probe_timeout: Duration,
     /// Agents that share a limit, until the control plane tells (default 1).
     pub agents: u32,
-    /// The most counters held in this process (default 500,000), whether counted here or while a shard is away. Eight entries of a log, or
-    /// leases in flight, are as much as one counter.
+    /// The most counters held in this process (default 500,000), whether counted here or while a shard is away. Eight entries of a log,
+    /// slots of a sliding window or leases in flight are as much as one counter.
     pub memory_counters: usize,
     /// The files for shards that are reached over TLS.
     pub tls: TlsFiles,

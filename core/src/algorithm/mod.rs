@@ -50,13 +50,14 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// How many things it remembers one by one: the entries of a log, the leases in flight; else none.
+    /// How many things it remembers one by one: the entries of a log, the slots of a sliding window, the leases in flight; else none.
     #[must_use]
     pub fn entries(&self) -> usize {
         match &self.state {
             State::SlidingLog(log) => log.entries.len(),
             State::Concurrency(leases) => leases.leases.len(),
-            State::TokenBucket(_) | State::SlidingWindow(_) | State::FixedWindow(_) => 0,
+            State::SlidingWindow(window) => window.slots.len(),
+            State::TokenBucket(_) | State::FixedWindow(_) => 0,
         }
     }
 

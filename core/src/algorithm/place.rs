@@ -67,8 +67,7 @@ impl<'a> Place<'a> {
     pub(super) fn rewrite(&mut self, state: Option<State>, us: u64) {
         match state {
             Some(state) => self.write(state, us),
-            None if !self.writes => {}
-            None => *self.counter = None,
+            None => self.clear(),
         }
     }
 
@@ -84,10 +83,8 @@ impl<'a> Place<'a> {
 
     /// Removes state that nobody can read, which starts empty and is reported. A look leaves it for the first real call.
     pub(super) fn discard(&mut self) {
-        if self.writes {
-            *self.counter = None;
-            self.replaced = true;
-        }
+        self.clear();
+        self.replaced |= self.writes;
     }
 
     /// Takes over the units that another algorithm counted here: returns them, and the latest time stored with them or now. All of them

@@ -107,6 +107,10 @@ pub(super) fn take(place: &mut Place<'_>, view: &View, bound: &Bound, cost: u64)
         Some(State::SlidingLog(log)) => {
             let gone = log.entries.partition_point(|(time, _)| time + window <= now);
             log.entries.drain(..gone);
+            // What a flood took goes back: the memory of a counter is reckoned by its entries.
+            if log.entries.capacity() > 4 * log.entries.len().max(16) {
+                log.entries.shrink_to(2 * log.entries.len());
+            }
             match log.entries.back_mut() {
                 Some((newest, units)) if *newest == time => *units += cost,
                 _ => log.entries.push_back((time, cost)),

@@ -22,7 +22,7 @@ struct Entry {
 const MOST_LOOKS: usize = 64;
 /// The most that are looked at for an expired one once there is an idle one.
 const MOST_LOOKS_FURTHER: usize = 16;
-/// So many entries of a log, or leases, take the memory of one counter.
+/// So many entries of a log, slots or leases take the memory of one counter.
 const ENTRIES_OF_ONE: usize = 8;
 
 /// The memory that a counter takes, in plain counters: promises are about memory, and a log grows.
