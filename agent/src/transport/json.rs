@@ -26,7 +26,7 @@ pub(super) enum Json<'a> {
     Flag(bool),
 }
 
-/// The most values of a body, far above what the longest batch can use. A value takes many times the memory of the two bytes that can write it.
+/// The most values of a body, above what the longest batch can use (98,500). A value takes many times the memory of the two bytes that can write it.
 const MOST_VALUES: usize = 100_000;
 
 /// Of two values, each reader would believe another.
