@@ -150,6 +150,13 @@ pub(crate) async fn command(redis: &Redis, words: &[&str]) -> redis::Value {
     redis::cmd(name).arg(arguments).query_async(&mut connection).await.expect("answers")
 }
 
+/// How often a server has done this command.
+pub(crate) async fn calls_of(server: &Redis, command: &str) -> u64 {
+    let info = server.ask(&["INFO", "commandstats"]).await.expect("answers");
+    let stat = format!("cmdstat_{command}:calls=");
+    info.text().lines().find_map(|line| line.strip_prefix(&stat)?.split(',').next()?.parse().ok()).unwrap_or_default()
+}
+
 /// The value of one series in the limiter's metrics, such as `weir_shard_script_reloads_total{shard="s0"}`.
 pub(crate) fn metric(limiter: &Limiter, series: &str) -> f64 {
     let mut registry = prometheus_client::registry::Registry::default();

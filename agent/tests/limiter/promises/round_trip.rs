@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use weir_agent::limiter::LimitQuery;
 use weir_core::calendar::{Calendar, CalendarUnit, Zone};
 use weir_core::limit::{Algorithm, Bound};
-use weir_testbed::{Mode, Proxy, Redis};
+use weir_testbed::{Mode, Proxy};
 
 use super::{longest, of};
 use crate::support::*;
@@ -25,7 +25,7 @@ async fn promise_3_one_round_trip_per_shard() {
         let monthly = Bound { calendar: Some(calendar), ..longest(Algorithm::FixedWindow, 10_000) };
         queries.push(of(key_on(&limiter, shard, "monthly"), monthly, 1));
     }
-    let before = [calls(&servers[0]).await, calls(&servers[1]).await];
+    let before = [calls_of(&servers[0], "evalsha").await, calls_of(&servers[1], "evalsha").await];
     let start = Instant::now();
     for _ in 0..CHECKS {
         let queries: Vec<LimitQuery> = queries.iter().map(leased).collect();
@@ -35,17 +35,9 @@ async fn promise_3_one_round_trip_per_shard() {
     // An idle shard is probed once a second.
     let probes = start.elapsed().as_secs() + 1;
     for (server, before) in servers.iter().zip(before) {
-        let made = calls(server).await - before;
+        let made = calls_of(server, "evalsha").await - before;
         assert!((CHECKS..=CHECKS + probes).contains(&made), "{made} calls for {CHECKS} checks");
     }
-}
-
-/// Calls of the script that a server has seen.
-async fn calls(server: &Redis) -> u64 {
-    let redis::Value::BulkString(info) = command(server, &["INFO", "commandstats"]).await else { panic!("no text") };
-    let info = String::from_utf8(info).expect("text");
-    let line = info.lines().find(|line| line.starts_with("cmdstat_evalsha:")).expect("calls were made");
-    line.split([':', ',']).find_map(|part| part.strip_prefix("calls=")?.parse().ok()).expect("a number")
 }
 
 /// All shards are asked at once: two that answer after 30 ms each have both answered well before 60.

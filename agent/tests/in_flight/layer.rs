@@ -1,203 +1,25 @@
-//! `concurrency` rules: leases over HTTP, and the tower layer, which releases with the body of the answer.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends at the first surprise")]
-
-mod served;
+//! The tower layer: a request is in flight until the body of its answer has ended or is dropped.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Full};
-use serde_json::{Value, json};
-use served::{PATIENCE, Served, settings, until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
-use weir_agent::limiter::ShardConfig;
+use weir_agent::Agent;
 use weir_agent::middleware::{InFlight, LayerSettings};
-use weir_agent::settings::{AgentSettings, Counters};
-use weir_agent::{Agent, Lease};
 use weir_testbed::{Flavor, Redis};
 
-const RULES: &str = r#"
-domain: default
-rules:
-  - { name: jobs, key: [], algorithm: concurrency, limits: { "*": { limit: 2, window: 60s } } }
-  - { name: rate, key: [], limits: { "*": { limit: 1000000, window: 1s } } }
-"#;
-
-fn on(redis: &Redis, mut settings: AgentSettings) -> AgentSettings {
-    let shard = ShardConfig::new("a".parse().unwrap(), redis.url().parse().unwrap());
-    settings.counters = Counters::Shards(vec![shard]);
-    settings
-}
-
-/// A question that looks how many may still pass.
-fn look() -> weir_core::request::Request<'static> {
-    static NO_HEADERS: std::sync::LazyLock<HeaderMap> = std::sync::LazyLock::new(HeaderMap::new);
-    weir_core::request::Request {
-        domain: "default",
-        subject: None,
-        tier: None,
-        method: None,
-        host: None,
-        path: None,
-        headers: &NO_HEADERS,
-        client_ip: None,
-        descriptors: &[],
-        cost: 1,
-        limits: None,
-    }
-}
-
-async fn free(agent: &Agent) -> u64 {
-    agent.peek(&look()).await.unwrap().limits[0].remaining
-}
-
-/// Releases are not waited for.
-async fn becomes_free(agent: &Agent, wanted: u64) {
-    until("leases that are given back", async || (free(agent).await == wanted).then_some(())).await;
-}
-
-async fn acquire(served: &Served, question: &Value) -> Value {
-    let answer = served.post("/v1/acquire", question).await;
-    assert_eq!(answer.status, StatusCode::OK, "{}", answer.json());
-    answer.json()
-}
-
-async fn release(served: &Served, lease: &Value) -> Value {
-    let answer = served.post("/v1/release", &json!({ "domain": "default", "lease": lease })).await;
-    assert_eq!(answer.status, StatusCode::OK, "{}", answer.json());
-    answer.json()
-}
-
-#[tokio::test]
-async fn leases_over_http_in_memory() {
-    let served = Served::with_rules(RULES).await;
-    leases(&served, &served).await;
-    served.stop().await;
-}
-
-/// Any agent on the same shards releases what another acquired.
-#[tokio::test]
-async fn leases_over_http_on_a_shard() {
-    let redis = Redis::temporary(Flavor::available().unwrap()).await.unwrap();
-    let (one, other) = (Served::start(on(&redis, settings(RULES))).await, Served::start(on(&redis, settings(RULES))).await);
-    leases(&one, &other).await;
-    one.stop().await;
-    other.stop().await;
-}
-
-async fn leases(one: &Served, other: &Served) {
-    // The cost is of the other rule: a request in flight is one.
-    let first = acquire(one, &json!({ "cost": 5 })).await;
-    assert_eq!((&first["allowed"], &first["lease_expires_after_ms"]), (&json!(true), &json!(60_000)));
-    assert_eq!((&first["limits"][0]["remaining"], &first["limits"][0]["algorithm"]), (&json!(1), &json!("concurrency")));
-    let second = acquire(one, &json!({})).await;
-    assert_ne!(first["lease"], second["lease"]);
-    let refused = acquire(other, &json!({})).await;
-    assert_eq!((&refused["allowed"], &refused["status"], &refused["reason"]), (&json!(false), &json!(429), &json!("limited")));
-    assert_eq!((&refused["rule"], &refused["lease"], &refused["lease_expires_after_ms"]), (&json!("jobs"), &json!(null), &json!(null)));
-    // At the latest when the first lease expires.
-    let wait = refused["retry_after_ms"].as_u64().unwrap();
-    assert!((1..=60_000).contains(&wait), "{wait}");
-    let policy = refused["headers"]["RateLimit-Policy"].as_str().unwrap();
-    assert!(policy.starts_with("\"jobs\";q=2;qu=\"concurrent-requests\", \"rate\";q=1000000;w=1"), "{policy}");
-    // A look holds nothing, nor does a question of no cost.
-    assert_eq!(one.post("/v1/peek", &json!({})).await.json()["allowed"], false);
-    let nothing = acquire(one, &json!({ "cost": 0 })).await;
-    assert_eq!((&nothing["allowed"], &nothing["lease"]), (&json!(true), &json!(null)));
-
-    assert_eq!(release(other, &first["lease"]).await, json!({ "released": true, "error": null }));
-    assert_eq!(release(other, &first["lease"]).await, json!({ "released": false, "error": null }));
-    assert_eq!(release(one, &first["lease"]).await, json!({ "released": false, "error": null }));
-    assert_eq!(acquire(one, &json!({})).await["allowed"], true);
-    // A check takes a place and hands out nothing to give it back by.
-    release(one, &second["lease"]).await;
-    let checked = one.decide(&json!({})).await;
-    assert_eq!((&checked["allowed"], checked.get("lease")), (&json!(true), None));
-    assert_eq!(acquire(other, &json!({})).await["allowed"], false);
-    let text = String::from_utf8(other.get("/metrics").await.body.to_vec()).unwrap();
-    assert!(text.contains("weir_operations_total{operation=\"release\",outcome=\"done\"} "), "{text}");
-}
-
-/// Whoever makes up a lease releases nothing.
-#[tokio::test]
-async fn made_up_leases_release_nothing() {
-    let served = Served::with_rules(RULES).await;
-    let lease = acquire(&served, &json!({})).await["lease"].as_str().unwrap().to_owned();
-    // Of the right counter, under a name that nobody has.
-    let forged = format!("1{}{}", "A".repeat(22), &lease[23..]);
-    assert!(forged.parse::<Lease>().is_ok());
-    assert_eq!(release(&served, &json!(forged)).await["released"], false);
-    assert_eq!(free(&served.agent).await, 1);
-    for (body, pointer) in [
-        (json!({ "lease": "x" }), "/lease"),
-        (json!({ "lease": null }), "/lease"),
-        (json!({ "lease": 1 }), "/lease"),
-        (json!({}), "/lease"),
-        (json!({ "lease": format!("{lease}A") }), "/lease"),
-        (json!({ "lease": lease, "domain": "elsewhere" }), "/domain"),
-        (json!({ "lease": lease, "leases": [] }), "/leases"),
-    ] {
-        let answer = served.post("/v1/release", &body).await;
-        assert_eq!((answer.status, &answer.json()["errors"][0]["pointer"]), (StatusCode::BAD_REQUEST, &json!(pointer)), "{body}");
-    }
-    assert_eq!(release(&served, &json!(lease)).await["released"], true);
-    served.stop().await;
-}
-
-/// Without its shard the places of a rule are this agent's own, and are given back here.
-#[tokio::test]
-async fn local_leases_are_released_where_they_are_held() {
-    let mut settings = settings(RULES);
-    settings.counters = Counters::Shards(Vec::new());
-    let served = Served::start(settings).await;
-    let (first, _second) = (acquire(&served, &json!({})).await, acquire(&served, &json!({})).await);
-    assert_eq!((&first["allowed"], &first["degraded"]["mode"]), (&json!(true), &json!("local")));
-    let refused = acquire(&served, &json!({})).await;
-    assert_eq!((&refused["allowed"], &refused["status"], &refused["lease"]), (&json!(false), &json!(429), &json!(null)));
-    assert_eq!(release(&served, &first["lease"]).await["released"], true);
-    assert_eq!(acquire(&served, &json!({})).await["allowed"], true);
-    served.stop().await;
-}
-
-/// What is allowed without being counted holds nothing.
-#[tokio::test]
-async fn an_open_failure_hands_out_no_lease() {
-    let rules = RULES.replace("algorithm: concurrency,", "algorithm: concurrency, on_failure: { mode: open },");
-    let mut settings = settings(&rules);
-    settings.counters = Counters::Shards(Vec::new());
-    let served = Served::start(settings).await;
-    for _ in 0..5 {
-        let acquired = acquire(&served, &json!({})).await;
-        assert_eq!((&acquired["allowed"], &acquired["lease"]), (&json!(true), &json!(null)));
-    }
-    served.stop().await;
-}
-
-/// A shadow rule counts what is in flight, refuses nothing, and gives back what it took.
-#[tokio::test]
-async fn a_shadow_rule_takes_leases_too() {
-    let served = Served::with_rules(&RULES.replace("algorithm: concurrency,", "algorithm: concurrency, mode: shadow,")).await;
-    let mut held = Vec::new();
-    for remaining in [1, 0, 0] {
-        let acquired = acquire(&served, &json!({})).await;
-        assert_eq!((&acquired["allowed"], &acquired["limits"][0]["remaining"]), (&json!(true), &json!(remaining)));
-        held.push(acquired["lease"].clone());
-    }
-    assert_eq!(held[2], json!(null));
-    assert_eq!(release(&served, &held[0]).await["released"], true);
-    assert_eq!(free(&served.agent).await, 1);
-    served.stop().await;
-}
+use crate::served::{PATIENCE, settings};
+use crate::{RULES, becomes_free, free, on};
 
 /// A body of several frames and trailers, each of which waits for its turn.
 struct Slow {
@@ -369,16 +191,17 @@ async fn without_such_a_rule_nothing_is_held() {
 /// Many at once, on a shard: never more in the service than the limit, and all places are free at the end.
 #[tokio::test]
 async fn exact_never_more_in_flight_than_the_limit() {
-    let redis = Redis::temporary(Flavor::available().unwrap()).await.unwrap();
+    let redis = Arc::new(Redis::temporary(Flavor::available().unwrap()).await.unwrap());
     let (one, other) = (Agent::start(on(&redis, settings(RULES))).await.unwrap(), Agent::start(on(&redis, settings(RULES))).await.unwrap());
     let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let service = {
-        let (inside, most) = (inside.clone(), most.clone());
+        let (inside, most, redis) = (inside.clone(), most.clone(), redis.clone());
         service_fn(move |_: Request<Full<Bytes>>| {
-            let (inside, most) = (inside.clone(), most.clone());
+            let (inside, most, redis) = (inside.clone(), most.clone(), redis.clone());
             async move {
                 most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(3)).await;
+                // As long as others take to be decided.
+                redis.ask(&["PING"]).await.unwrap();
                 inside.fetch_sub(1, Ordering::SeqCst);
                 Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("done")))
             }
@@ -407,11 +230,7 @@ async fn exact_never_more_in_flight_than_the_limit() {
 async fn a_client_that_disconnects_ends_its_request() {
     let agent = Agent::start(settings(RULES)).await.unwrap();
     let endless = axum::routing::get(async || {
-        let chunks = futures::stream::unfold((), async |()| {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            Some((Ok::<_, Infallible>(Bytes::from_static(b"more")), ()))
-        });
-        axum::body::Body::from_stream(chunks)
+        axum::body::Body::from_stream(futures::stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(b"more"))))
     });
     let app = axum::Router::new().route("/", endless).layer(agent.layer(LayerSettings::default()).unwrap());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
